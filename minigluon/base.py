@@ -1,0 +1,238 @@
+"""Errors, environment settings, and the create-by-name registry: what every room may use.
+
+The error tree (each is also the built-in class a Python user would catch)::
+
+    MXNetError(RuntimeError)
+      ShapeError(ValueError)            shapes that do not fit
+      DTypeError(TypeError)             element types that do not fit
+      ArgumentError(TypeError)          unknown or missing operator arguments
+      ArgumentValueError(ValueError)    an argument with a value that is not allowed
+      NotForThisError(NotImplementedError)   something that is not built yet, by name
+      GradientError                     backward on something that was not recorded
+      DeferredInitializationError       a parameter whose shape is not known yet
+      KVStoreError                      anything a key-value store reports
+        KVStoreTimeout(TimeoutError)    a wait that reached its limit
+        PeerLost(ConnectionError)       a role of the job that died or left
+        AuthenticationError(PermissionError)   a peer that does not know the job token
+"""
+from __future__ import annotations
+
+import difflib
+import json
+import os
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+import numpy as np
+
+__all__ = [
+    "ArgumentError",
+    "ArgumentValueError",
+    "AuthenticationError",
+    "DTypeError",
+    "DeferredInitializationError",
+    "GradientError",
+    "KVStoreError",
+    "KVStoreTimeout",
+    "MXNetError",
+    "NotForThisError",
+    "PeerLost",
+    "Registry",
+    "ShapeError",
+    "did_you_mean",
+    "dtype_name",
+    "env_bool",
+    "env_float",
+    "env_int",
+    "integer_types",
+    "numeric_types",
+    "string_types",
+]
+
+string_types = (str,)
+numeric_types = (float, int, np.generic)
+integer_types = (int, np.integer)
+
+
+class MXNetError(RuntimeError):
+    """Any error that minigluon raises on purpose; the name Gluon code catches."""
+
+
+class ShapeError(MXNetError, ValueError):
+    """Shapes that do not fit together."""
+
+
+class DTypeError(MXNetError, TypeError):
+    """Element types that do not fit together."""
+
+
+class ArgumentError(MXNetError, TypeError):
+    """An argument that the operator does not know, or a required one that is missing."""
+
+
+class ArgumentValueError(MXNetError, ValueError):
+    """An argument whose value is not allowed."""
+
+
+class NotForThisError(MXNetError, NotImplementedError):
+    """A feature that minigluon does not have (yet), or that this object cannot do; names it."""
+
+
+class GradientError(MXNetError):
+    """A gradient that cannot be computed, with the reason."""
+
+
+class DeferredInitializationError(MXNetError):
+    """A parameter is asked for before its shape could be inferred."""
+
+
+class KVStoreError(MXNetError):
+    """A key-value store cannot do what it was asked."""
+
+
+class KVStoreTimeout(KVStoreError, TimeoutError):
+    """A wait of a distributed job reached its limit."""
+
+
+class PeerLost(KVStoreError, ConnectionError):
+    """Another role of the job died, left, or cannot be reached."""
+
+
+class AuthenticationError(KVStoreError, PermissionError):
+    """A peer that does not know the job token."""
+
+
+def did_you_mean(name: str, options: Iterable[str]) -> str:
+    """A sentence ``; did you mean 'x'?`` for the closest option, or an empty string.
+
+    >>> did_you_mean("kernal", ["kernel", "stride"])
+    "; did you mean 'kernel'?"
+    """
+    by_lower = {option.lower(): option for option in options}
+    close = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
+    return f"; did you mean '{by_lower[close[0]]}'?" if close else ""
+
+
+def _env(name: str, default: Any, parse: Callable[[str], Any], kind: str) -> Any:
+    text = os.environ.get(name)
+    if text is None or text == "":
+        return default
+    try:
+        return parse(text)
+    except ValueError:
+        raise ArgumentValueError(
+            f"environment variable {name}: expected {kind}, got {text!r}; "
+            f"unset it to use the default {default!r}"
+        ) from None
+
+
+def env_int(name: str, default: int) -> int:
+    """The integer in environment variable `name`; a value that is none is an error."""
+    return int(_env(name, default, int, "an integer"))
+
+
+def env_float(name: str, default: float) -> float:
+    """The number in environment variable `name`; a value that is none is an error."""
+    return float(_env(name, default, float, "a number"))
+
+
+def env_bool(name: str, default: bool) -> bool:
+    """The truth of environment variable `name`: 1/true/on/yes or 0/false/off/no."""
+
+    def parse(text: str) -> bool:
+        lowered = text.strip().lower()
+        if lowered in ("1", "true", "on", "yes"):
+            return True
+        if lowered in ("0", "false", "off", "no"):
+            return False
+        raise ValueError(text)
+
+    return bool(_env(name, default, parse, "a truth value (1 or 0)"))
+
+
+_DTYPE_NAMES: dict[Any, str] = {}
+
+
+def dtype_name(dtype: Any) -> str:
+    """The plain name of an element type: np.float32, 'float32', dtype('<f4') -> 'float32'.
+
+    >>> dtype_name(np.float32), dtype_name("int"), dtype_name(bool)
+    ('float32', 'int64', 'bool')
+    """
+    try:
+        return _DTYPE_NAMES[dtype]
+    except KeyError:
+        pass
+    except TypeError:
+        raise DTypeError(f"dtype: expected a NumPy type or its name, got {dtype!r}") from None
+    try:
+        name = np.dtype(dtype).name
+    except TypeError as error:
+        raise DTypeError(f"dtype: expected a NumPy type or its name, got {dtype!r}") from error
+    _DTYPE_NAMES[dtype] = name
+    return name
+
+
+_T = TypeVar("_T")
+
+
+class Registry:
+    """Classes by lower-case name; ``create`` takes a name, a JSON string, or an instance.
+
+    Args:
+        kind: what is registered, for messages ("optimizer").
+        base: the class every entry derives from.
+
+    >>> pets = Registry("pet", object)
+    >>> class Cat: ...
+    >>> _ = pets.register(Cat)
+    >>> type(pets.create("cat")).__name__
+    'Cat'
+    """
+
+    def __init__(self, kind: str, base: type) -> None:
+        self.kind = kind
+        self.base = base
+        self.entries: dict[str, Any] = {}
+
+    def register(self, cls: type[_T], *names: str) -> type[_T]:
+        """Enter `cls` under its own name (lower case) and further `names`."""
+        for name in names or (cls.__name__,):
+            self.entries[name.lower()] = cls
+        return cls
+
+    def alias(self, *names: str) -> Callable[[type[_T]], type[_T]]:
+        """Decorator: enter the class under its own name and `names`."""
+
+        def enter(cls: type[_T]) -> type[_T]:
+            return self.register(cls, cls.__name__, *names)
+
+        return enter
+
+    def find(self, name: str) -> Any:
+        """The class called `name` (any case); ValueError with a suggestion otherwise."""
+        try:
+            return self.entries[name.lower()]
+        except KeyError:
+            raise ArgumentValueError(
+                f"unknown {self.kind} '{name}'{did_you_mean(name, self.entries)} "
+                f"(known: {', '.join(sorted(self.entries))})"
+            ) from None
+
+    def create(self, spec: Any, *args: Any, **kwargs: Any) -> Any:
+        """An instance from a name, a JSON ``["name", {settings}]``, or an instance itself."""
+        if isinstance(spec, self.base) and not isinstance(spec, str):
+            if args or kwargs:
+                raise ArgumentError(
+                    f"{self.kind}: settings given beside a finished instance: "
+                    f"{list(args) + sorted(kwargs)}; set them on the instance"
+                )
+            return spec
+        if not isinstance(spec, str):
+            raise ArgumentError(
+                f"{self.kind}: expected a name or a {self.base.__name__}, got {spec!r}"
+            )
+        if spec.startswith("["):
+            name, settings = json.loads(spec)
+            return self.find(name)(**settings)
+        return self.find(spec)(*args, **kwargs)

@@ -1,0 +1,22 @@
+"""What operators mean: pure functions of arrays. Importing this room enters all of them."""
+from . import (
+    broadcast,
+    elemwise,
+    index,
+    init,
+    linalg,
+    nn,
+    order,
+    random,
+    reduce,
+    shape,
+    update,
+)
+from .attrs import attr_key, attr_text
+from .face import BINARY, attach_methods, function, namespace, subspaces
+from .operator import Attrs, Operator, find_operator, operator, registry
+
+__all__ = [
+    "BINARY", "Attrs", "Operator", "attach_methods", "attr_key", "attr_text", "find_operator",
+    "function", "namespace", "operator", "registry", "subspaces",
+]

@@ -1,0 +1,94 @@
+"""Faces: namespaces of callables made from the operator records.
+
+``nd``, ``sym``, the raw F of dispatch and the graph's own F differ only in `call`:
+``call(op, args, kwargs)`` says what one call of an operator means there.
+"""
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+from .operator import Operator, registry
+
+__all__ = ["BINARY", "attach_methods", "function", "namespace", "subspaces"]
+
+Call = Callable[[Operator, tuple[Any, ...], dict[str, Any]], Any]
+
+_KEYWORD = inspect.Parameter.KEYWORD_ONLY
+
+# word -> (operator for two arrays, for array-scalar, for scalar-array). Used by ``nd.add(x, 2)``,
+# ``sym.maximum(1, x)`` and by the Python operators of NDArray and Symbol.
+BINARY: dict[str, tuple[str, str, str]] = {
+    "add": ("broadcast_add", "_plus_scalar", "_plus_scalar"),
+    "subtract": ("broadcast_sub", "_minus_scalar", "_rminus_scalar"),
+    "multiply": ("broadcast_mul", "_mul_scalar", "_mul_scalar"),
+    "divide": ("broadcast_div", "_div_scalar", "_rdiv_scalar"),
+    "modulo": ("broadcast_mod", "_mod_scalar", "_rmod_scalar"),
+    "power": ("broadcast_power", "_power_scalar", "_rpower_scalar"),
+    "maximum": ("broadcast_maximum", "_maximum_scalar", "_maximum_scalar"),
+    "minimum": ("broadcast_minimum", "_minimum_scalar", "_minimum_scalar"),
+    "equal": ("broadcast_equal", "_equal_scalar", "_equal_scalar"),
+    "not_equal": ("broadcast_not_equal", "_not_equal_scalar", "_not_equal_scalar"),
+    "greater": ("broadcast_greater", "_greater_scalar", "_lesser_scalar"),
+    "greater_equal": ("broadcast_greater_equal", "_greater_equal_scalar", "_lesser_equal_scalar"),
+    "lesser": ("broadcast_lesser", "_lesser_scalar", "_greater_scalar"),
+    "lesser_equal": ("broadcast_lesser_equal", "_lesser_equal_scalar", "_greater_equal_scalar"),
+    "logical_and": ("broadcast_logical_and", "_logical_and_scalar", "_logical_and_scalar"),
+    "logical_or": ("broadcast_logical_or", "_logical_or_scalar", "_logical_or_scalar"),
+    "logical_xor": ("broadcast_logical_xor", "_logical_xor_scalar", "_logical_xor_scalar"),
+}
+
+# prefix of a registry name -> the sub-namespace that also shows it without the prefix
+_PREFIXES = {"_random_": "random", "_contrib_": "contrib", "_linalg_": "linalg",
+             "_image_": "image", "_sparse_": "sparse"}
+
+
+def function(op: Operator, call: Call, name: str, extra: tuple[str, ...] = ()) -> Callable[..., Any]:
+    """One callable of a face; shows the record's signature and text in ``help()``."""
+
+    def operator_function(*args: Any, **kwargs: Any) -> Any:
+        return call(op, args, kwargs)
+
+    operator_function.__name__ = operator_function.__qualname__ = name
+    operator_function.__doc__ = op.doc
+    parameters = op.public_parameters()
+    shown = {parameter.name for parameter in parameters}
+    parameters += [inspect.Parameter(word, _KEYWORD, default=None)
+                   for word in extra if word not in shown]
+    operator_function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    operator_function.operator = op  # type: ignore[attr-defined]
+    return operator_function
+
+
+def namespace(call: Call, extra: tuple[str, ...] = ()) -> dict[str, Callable[..., Any]]:
+    """All operators by every name, as a dict of callables."""
+    return {name: function(op, call, name, extra) for name, op in registry.items()}
+
+
+def subspaces(functions: dict[str, Callable[..., Any]]) -> dict[str, SimpleNamespace]:
+    """The sub-namespaces (random, contrib, linalg, image, sparse) of a face."""
+    spaces = {word: SimpleNamespace() for word in _PREFIXES.values()}
+    for name, entry in functions.items():
+        for prefix, word in _PREFIXES.items():
+            if name.startswith(prefix):
+                setattr(spaces[word], name[len(prefix):], entry)
+    return spaces
+
+
+def methods() -> Iterator[tuple[str, Operator]]:
+    """(method name, record) for every operator that arrays and symbols have as a method."""
+    seen = set()
+    for op in registry.values():
+        for name in op.methods:
+            if name not in seen:
+                seen.add(name)
+                yield name, op
+
+
+def attach_methods(cls: type, call: Call) -> None:
+    """Give `cls` the operators' methods; what the class defines itself stays."""
+    for name, op in methods():
+        if name not in cls.__dict__:
+            setattr(cls, name, function(op, call, name))

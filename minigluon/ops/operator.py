@@ -1,0 +1,293 @@
+"""The Operator record: everything minigluon knows about one operator, in one place.
+
+The Python signature of the body is the schema. Its first parameter is the array module ``xp``;
+further positional parameters are arrays (``*name`` for any number, ``name=None`` for an optional
+one); keyword-only parameters are attributes, whose annotations parse and check them. A body may
+also name three services, which are handed to it and are not attributes: ``rng`` (the device's
+random generator), ``training`` (bool: the forward runs for training), ``device``.
+"""
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..base import ArgumentError, did_you_mean
+from .attrs import Parser, parser_for
+
+__all__ = ["Attrs", "MaybeShape", "Operator", "find_operator", "operator", "registry"]
+
+Attrs = dict[str, Any]
+MaybeShape = typing.Union[tuple[int, ...], None]
+Shapes = list[MaybeShape]
+DTypes = list[typing.Union[str, None]]
+InferShape = Callable[[Shapes, Attrs], tuple[Shapes, Shapes]]
+InferDType = Callable[[DTypes, Attrs], tuple[DTypes, DTypes]]
+
+_SERVICES = ("rng", "training", "device")
+
+registry: dict[str, Operator] = {}
+
+
+class Operator:
+    """One operator.
+
+    Attributes:
+        name: MXNet's registry name ('FullyConnected', 'broadcast_add'); hidden ones start with '_'.
+        aliases: further names under which ``nd``/``sym``/JSON know it.
+        methods: names under which NDArray and Symbol have it as a method.
+        body: ``body(xp, *arrays, **attrs)`` -> array or tuple of arrays. The meaning.
+        input_names: names of the array parameters in order (for a variadic one, its single name).
+        variadic: the operator takes any number of arrays.
+        defaults, required, parsers: attribute schema taken from the signature.
+        infer: ``infer(shapes, attrs) -> (input shapes, output shapes)``; a shape is None (nothing
+            known) or a tuple in which 0 is an unknown dimension; may fill unknown inputs in.
+            Must raise ShapeError for a contradiction.
+        infer_dtype: the same for element type names; None means "all inputs and outputs agree".
+        gradient: ``gradient(F, dy, out, *inputs, **attrs) -> [gradient or None for each input]``,
+            written only with functions of ``F``. `dy` and `out` are single values for an operator
+            with one output, lists otherwise (an output that nothing used has dy None).
+            None: not differentiable (reaching it in backward is an error); use
+            ``rules.no_gradient`` for a zero gradient (comparisons, argmax).
+        num_outputs / visible: how many arrays the body returns, how many the user sees.
+        list_inputs: names of the inputs that are present for these attributes.
+        mutates: names of inputs that the body writes to.
+        aux: names of inputs that are auxiliary states in a symbol (running statistics).
+    """
+
+    def __init__(
+        self,
+        name: str,
+        body: Callable[..., Any],
+        *,
+        infer: InferShape | None = None,
+        infer_dtype: InferDType | None = None,
+        gradient: Callable[..., Sequence[Any]] | None = None,
+        num_outputs: int | Callable[[Attrs], int] = 1,
+        visible: int | Callable[[Attrs], int] | None = None,
+        inputs: Callable[[Attrs], Sequence[str]] | None = None,
+        mutates: Sequence[str] = (),
+        aux: Sequence[str] = (),
+        aliases: Sequence[str] = (),
+        methods: Sequence[str] = (),
+        output_names: Sequence[str] = ("output",),
+    ) -> None:
+        self.name = name
+        self.body = body
+        self.doc = inspect.getdoc(body) or ""
+        self.infer = infer
+        self.infer_dtype = infer_dtype
+        self.gradient = gradient
+        self._num_outputs = num_outputs
+        self._visible = num_outputs if visible is None else visible
+        self._inputs = inputs
+        self.mutates = tuple(mutates)
+        self.aux = tuple(aux)
+        self.aliases = tuple(aliases)
+        self.methods = tuple(methods)
+        self.output_names = tuple(output_names)
+        self._read_signature()
+        self.single = num_outputs == 1
+
+    def _read_signature(self) -> None:
+        signature = inspect.signature(self.body)
+        hints = typing.get_type_hints(self.body)
+        arrays: list[str] = []
+        self.optional_inputs: set[str] = set()
+        self.variadic = False
+        self.defaults: Attrs = {}
+        required: list[str] = []
+        self.parsers: dict[str, Parser] = {}
+        self.attr_names: tuple[str, ...] = ()
+        services = []
+        for parameter in list(signature.parameters.values())[1:]:
+            if parameter.kind is parameter.VAR_POSITIONAL:
+                self.variadic = True
+                arrays.append(parameter.name)
+            elif parameter.kind is not parameter.KEYWORD_ONLY:
+                arrays.append(parameter.name)
+                if parameter.default is None:
+                    self.optional_inputs.add(parameter.name)
+            elif parameter.name in _SERVICES and parameter.default is parameter.empty:
+                services.append(parameter.name)
+            else:
+                annotation = hints.get(parameter.name, Any)
+                self.parsers[parameter.name] = parser_for(self.name, parameter.name, annotation)
+                if parameter.default is parameter.empty:
+                    required.append(parameter.name)
+                else:
+                    self.defaults[parameter.name] = parameter.default
+        self.input_names = tuple(arrays)
+        self.required = tuple(required)
+        self.attr_names = tuple(self.parsers)
+        self.needs_rng = "rng" in services
+        self.needs_training = "training" in services
+        self.needs_device = "device" in services
+        self._needs_service = bool(services)
+        self.signature = signature
+        self.hints = hints
+
+    def __repr__(self) -> str:
+        return f"<operator {self.name}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return find_operator, (self.name,)
+
+    # -- asking ---------------------------------------------------------------------------------
+
+    def num_outputs(self, attrs: Attrs) -> int:
+        """How many arrays the body returns for these attributes."""
+        return self._num_outputs(attrs) if callable(self._num_outputs) else self._num_outputs
+
+    def visible(self, attrs: Attrs) -> int:
+        """How many of the outputs a user sees; the rest serve the gradient."""
+        return self._visible(attrs) if callable(self._visible) else self._visible
+
+    def list_inputs(self, attrs: Attrs) -> tuple[str, ...]:
+        """Names of the arrays these attributes ask for (a prefix of `input_names`).
+
+        Optional inputs (``name=None`` in the body) belong to it only where the record's
+        ``inputs=`` says so. Not for variadic operators.
+        """
+        if self._inputs is not None:
+            return tuple(self._inputs(attrs))
+        return tuple(name for name in self.input_names if name not in self.optional_inputs)
+
+    # -- reading a call -------------------------------------------------------------------------
+
+    def parse(self, given: Attrs) -> Attrs:
+        """Complete, checked attributes from what a caller or a file gave."""
+        if not given:
+            attrs = self.defaults
+        else:
+            attrs = dict(self.defaults)
+            parsers = self.parsers
+            for name, value in given.items():
+                try:
+                    attrs[name] = parsers[name](value)
+                except KeyError:
+                    raise self._unknown(name) from None
+        for name in self.required:
+            if name not in attrs:
+                raise ArgumentError(
+                    f"{self.name}: missing required argument '{name}'; signature: {self.usage()}"
+                )
+        return attrs
+
+    def _unknown(self, name: str) -> ArgumentError:
+        known = (*self.input_names, *self.attr_names)
+        return ArgumentError(
+            f"{self.name}: unknown argument '{name}'{did_you_mean(name, known)} "
+            f"(signature: {self.usage()})"
+        )
+
+    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Attrs]:
+        """Split a call into (arrays in order, complete attributes).
+
+        Positional arguments fill the arrays first, then the attributes in their order, as
+        generated MXNet functions allow: ``nd.clip(x, 0, 1)``. The returned attributes may be the
+        shared defaults: do not change them. A missing array is left out of the list when it is a
+        trailing one and is None when it is not; the face decides what that means.
+        """
+        if self.variadic:
+            if len(args) == 1 and isinstance(args[0], (list, tuple)):
+                args = tuple(args[0])
+            key = self.input_names[-1]
+            if key in kwargs:
+                args = (*args, *kwargs.pop(key))
+            return list(args), self.parse(kwargs)
+        names = self.input_names
+        count = len(names)
+        arrays = list(args[:count])
+        if kwargs:
+            given = {}
+            for key, value in kwargs.items():
+                if key in names:
+                    place = names.index(key)
+                    while len(arrays) <= place:
+                        arrays.append(None)
+                    if place < len(args):
+                        raise ArgumentError(f"{self.name}: '{key}' given twice")
+                    arrays[place] = value
+                else:
+                    given[key] = value
+        else:
+            given = kwargs
+        if len(args) > count:
+            extra = args[count:]
+            if len(extra) > len(self.attr_names):
+                raise ArgumentError(
+                    f"{self.name}: {len(args)} positional arguments are too many; "
+                    f"signature: {self.usage()}"
+                )
+            given = dict(given)
+            for name, value in zip(self.attr_names, extra, strict=False):
+                if name in given:
+                    raise ArgumentError(f"{self.name}: '{name}' given twice")
+                given[name] = value
+        while arrays and arrays[-1] is None:
+            arrays.pop()
+        return arrays, self.parse(given)
+
+    def check_inputs(self, arrays: Sequence[Any], attrs: Attrs) -> None:
+        """Complain about arrays that are missing or too many for these attributes."""
+        if self.variadic:
+            return
+        wanted = self.list_inputs(attrs)
+        for place, name in enumerate(wanted):
+            if place >= len(arrays) or arrays[place] is None:
+                raise ArgumentError(
+                    f"{self.name}: missing input '{name}'; signature: {self.usage()}"
+                )
+        if len(arrays) > len(wanted) and not self.optional_inputs:
+            raise ArgumentError(
+                f"{self.name}: expected {len(wanted)} arrays ({', '.join(wanted)}), "
+                f"got {len(arrays)}"
+            )
+
+    # -- showing --------------------------------------------------------------------------------
+
+    def public_parameters(self) -> list[inspect.Parameter]:
+        """The parameters a user sees: arrays, then attributes (services left out)."""
+        shown = []
+        for parameter in list(self.signature.parameters.values())[1:]:
+            if parameter.name in _SERVICES and parameter.name not in self.parsers:
+                continue
+            shown.append(parameter.replace(annotation=parameter.empty))
+        return shown
+
+    def usage(self) -> str:
+        """One line for messages and help: ``Pooling(data, *, kernel, pool_type='max')``."""
+        return f"{self.name}{inspect.Signature(self.public_parameters())}"
+
+
+def operator(name: str, **settings: Any) -> Callable[[Callable[..., Any]], Operator]:
+    """Decorator that enters a body as operator `name`; `settings` are those of Operator.
+
+    >>> @operator("_doc_double", gradient=lambda F, dy, out, x: [F._mul_scalar(dy, scalar=2)])
+    ... def double(xp, x):
+    ...     '''Twice the input.'''
+    ...     return x * 2
+    >>> double.usage()
+    '_doc_double(x)'
+    >>> del registry["_doc_double"]
+    """
+
+    def enter(body: Callable[..., Any]) -> Operator:
+        record = Operator(name, body, **settings)
+        for key in (name, *record.aliases):
+            if key in registry:
+                raise ValueError(f"operator name '{key}' is taken by {registry[key]!r}")
+            registry[key] = record
+        return record
+
+    return enter
+
+
+def find_operator(name: str) -> Operator:
+    """The operator called `name`; an ArgumentError with a suggestion otherwise."""
+    try:
+        return registry[name]
+    except KeyError:
+        raise ArgumentError(f"no operator '{name}'{did_you_mean(name, registry)}") from None
