@@ -1,0 +1,60 @@
+"""Numbers shared between devices and machines: ``create(name)`` makes a key-value store."""
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from ..base import ArgumentError, ArgumentValueError, NotForThisError, did_you_mean
+from .api import KVStoreBase
+from .local import KVStore
+
+__all__ = ["KVStore", "KVStoreBase", "create"]
+
+_LOCAL = ("local", "device", "local_update_cpu", "local_allreduce_cpu", "local_allreduce_device")
+_DIST = (
+    "dist",
+    "dist_sync",
+    "dist_async",
+    "dist_device_sync",
+    "dist_sync_device",
+    "dist_device_async",
+    "dist_async_device",
+)
+_LATER = ("nccl", "mpi", "horovod", "byteps", "p3")
+
+
+def create(name: Any = "local") -> KVStoreBase:
+    """A key-value store.
+
+    Args:
+        name: 'local' or 'device' (one process; sums on the CPU or on the devices), their aliases
+            'local_update_cpu', 'local_allreduce_cpu', 'local_allreduce_device'; 'dist_sync'
+            (= 'dist'), 'dist_async', 'dist_device_sync', 'dist_device_async' (a job started by
+            ``tools/launch.py``); or the lower-case name of a class entered with
+            ``KVStoreBase.register``.
+
+    >>> create("device").type, create().num_workers
+    ('device', 1)
+    """
+    if not isinstance(name, str):
+        raise ArgumentError(f"kvstore.create: expected the name of a store, got {name!r}")
+    lowered = name.lower()
+    if lowered in KVStoreBase.registry.entries:
+        store: KVStoreBase = KVStoreBase.registry.create(lowered)
+        return store
+    if lowered in _LOCAL:
+        return KVStore(name)
+    if lowered in _DIST:
+        # The dist room needs zmq and the job's environment: loaded when it is asked for.
+        room = importlib.import_module(".dist.worker", __package__)
+        dist: KVStoreBase = room.DistKVStore(name)
+        return dist
+    if any(word in lowered.split("_") for word in _LATER):
+        raise NotForThisError(
+            f"KVStore type '{name}' is not built yet; use 'device' in one process or "
+            "'dist_sync' under tools/launch.py"
+        )
+    known = (*_LOCAL, *_DIST, *KVStoreBase.registry.entries)
+    raise ArgumentValueError(
+        f"unknown KVStore type '{name}'{did_you_mean(name, known)} (known: {', '.join(known)})"
+    )
