@@ -124,7 +124,7 @@ class Operator:
         self.needs_rng = "rng" in services
         self.needs_training = "training" in services
         self.needs_device = "device" in services
-        self._needs_service = bool(services)
+        self.needs_service = bool(services)
         self.signature = signature
         self.hints = hints
 

@@ -1,0 +1,117 @@
+"""Who computes and where arrays live: the Device protocol, ``device_of(ctx)``, ``@kernel``.
+
+A device is an array module (``xp``), a random generator, and optional faster bodies of single
+operators. It knows no operator's meaning; operators know no device; they meet in ``dispatch``.
+"""
+from __future__ import annotations
+
+import importlib
+import secrets
+from collections.abc import Callable
+from typing import Any
+
+from ..base import MXNetError
+from ..context import Context
+
+__all__ = ["Device", "Kernel", "device_of", "kernel", "kernels_of", "num_gpus"]
+
+Kernel = tuple[Callable[..., bool] | None, Callable[..., Any]]
+
+_kernels: dict[tuple[str, str], list[Kernel]] = {}
+
+
+def kernel(
+    op_name: str, device: str = "cpu", when: Callable[..., bool] | None = None
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorator: a faster body of operator `op_name` on `device`, with the body's signature.
+
+    Args:
+        op_name: registry name of the operator.
+        device: device type, 'cpu' or 'gpu'.
+        when: ``when(arrays, attrs)`` tells whether this body takes the call; None means always.
+            The body registered last is asked first; the operator's own body is the last resort.
+    """
+
+    def enter(body: Callable[..., Any]) -> Callable[..., Any]:
+        _kernels.setdefault((device, op_name), []).insert(0, (when, body))
+        return body
+
+    return enter
+
+
+def kernels_of(device_type: str, op_name: str) -> list[Kernel] | None:
+    """The faster bodies of one operator on one device type, or None."""
+    return _kernels.get((device_type, op_name))
+
+
+class Device:
+    """One device: where its arrays live and which module computes on them.
+
+    Attributes:
+        ctx: the context it serves. type: device type used for kernels ('cpu', 'gpu').
+        xp: the array module (numpy or cupy). rng: its random generator.
+    """
+
+    type: str
+    xp: Any
+
+    def __init__(self, ctx: Context) -> None:
+        self.ctx = ctx
+        self.seed(secrets.randbits(63))
+
+    def __repr__(self) -> str:
+        return f"<device {self.ctx!r}>"
+
+    def seed(self, seed: int) -> None:
+        """Restart this device's random stream; equal seeds repeat all later draws."""
+        self.rng = self.generator(seed)
+
+    def generator(self, seed: int) -> Any:
+        """A random generator of this device's array module."""
+        raise NotImplementedError
+
+    def array(self, source: Any, dtype: Any = None) -> Any:
+        """A new contiguous array here, holding `source` (host data or an array of this device)."""
+        raise NotImplementedError
+
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        """A new array with unset values."""
+        raise NotImplementedError
+
+    def to_host(self, array: Any) -> Any:
+        """A NumPy array with the values of `array`; may share memory on a CPU device."""
+        raise NotImplementedError
+
+    def sync(self) -> None:
+        """Return when everything given to this device so far has been computed."""
+        raise NotImplementedError
+
+
+_devices: dict[Context, Device] = {}
+
+
+def device_of(ctx: Context) -> Device:
+    """The device of a context, made at first use; a clear error where there is none."""
+    device = _devices.get(ctx)
+    if device is None:
+        room = "gpu" if ctx.device_type == "gpu" else "cpu"
+        module = importlib.import_module(f"{__name__}.{room}")
+        device = _devices.setdefault(ctx, module.make(ctx))
+    return device
+
+
+def num_gpus() -> int:
+    """How many GPUs minigluon can use: 0 without CuPy, without a driver, or without a device."""
+    module = importlib.import_module(f"{__name__}.gpu")
+    return int(module.count())
+
+
+def known_devices() -> list[Device]:
+    """Devices that have been used so far."""
+    return list(_devices.values())
+
+
+def need(condition: bool, message: str) -> None:
+    """Raise MXNetError with `message` unless `condition` holds."""
+    if not condition:
+        raise MXNetError(message)

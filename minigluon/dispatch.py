@@ -1,0 +1,123 @@
+"""The one place where operators and devices meet: ``call(op, arrays, attrs, device)``.
+
+The device's kernel is taken if one accepts the call, else the operator's own body with the
+device's array module. Errors of a body are explained in the operator's words.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from types import SimpleNamespace
+from typing import Any
+
+from .base import DTypeError, MXNetError, ShapeError
+from .device import Device, device_of, kernels_of
+from .ops import Attrs, Operator, namespace
+
+__all__ = ["call", "raw_face"]
+
+Array = Any
+
+
+def call(
+    op: Operator, arrays: Sequence[Array], attrs: Attrs, device: Device, training: bool = False
+) -> tuple[Array, ...]:
+    """Run one operator on raw arrays of `device`; always a tuple of raw arrays.
+
+    Args:
+        op: the operator record.
+        arrays: its inputs, in order. Inputs the record names in `mutates` are written to.
+        attrs: complete attributes (``op.parse`` or ``op.bind`` made them); not changed.
+        device: where the arrays live.
+        training: for operators that behave differently in training; ``attrs["training"]`` wins.
+
+    Raises:
+        ShapeError, DTypeError, MXNetError: naming the operator and what it was given.
+    """
+    if op.needs_service:
+        attrs = _with_services(op, attrs, device, training)
+    if op.infer_dtype is None and len(arrays) > 1:
+        first = arrays[0].dtype
+        for array in arrays:
+            if array.dtype != first:
+                raise _mixed_dtypes(op, arrays)
+    body = op.body
+    kernels = kernels_of(device.type, op.name)
+    if kernels is not None:
+        for when, candidate in kernels:
+            if when is None or when(arrays, attrs):
+                body = candidate
+                break
+    try:
+        result = body(device.xp, *arrays, **attrs)
+    except MXNetError:
+        raise
+    except (ValueError, TypeError, IndexError, ArithmeticError) as error:
+        raise _explain(op, arrays, attrs, error) from error
+    return result if type(result) is tuple else (result,)
+
+
+def _with_services(op: Operator, attrs: Attrs, device: Device, training: bool) -> Attrs:
+    attrs = dict(attrs)
+    if op.needs_training:
+        attrs.setdefault("training", training)
+    if op.needs_rng:
+        attrs["rng"] = device.rng
+    if op.needs_device:
+        attrs["device"] = device
+    return attrs
+
+
+def _describe(op: Operator, arrays: Sequence[Array]) -> str:
+    names = op.input_names
+    parts = []
+    for place, array in enumerate(arrays):
+        name = f"{names[-1]}[{place}]" if op.variadic or place >= len(names) else names[place]
+        parts.append(f"{name} {tuple(array.shape)} {array.dtype}")
+    return ", ".join(parts)
+
+
+def _mixed_dtypes(op: Operator, arrays: Sequence[Array]) -> DTypeError:
+    return DTypeError(
+        f"{op.name}: expected arrays of one dtype, got {_describe(op, arrays)}; "
+        "convert with .astype()"
+    )
+
+
+def _explain(op: Operator, arrays: Sequence[Array], attrs: Attrs, error: Exception) -> MXNetError:
+    """The record's own shape rule usually says better what was wrong than the failing body."""
+    if op.infer is not None:
+        public = {name: attrs[name] for name in op.attr_names if name in attrs}
+        try:
+            op.infer([tuple(array.shape) for array in arrays], public)
+        except MXNetError as better:
+            return better
+    kind = ShapeError if isinstance(error, ValueError) else MXNetError
+    return kind(f"{op.name}({_describe(op, arrays)}): {error}")
+
+
+def raw_call(device: Device) -> Callable[[Operator, tuple[Any, ...], dict[str, Any]], Any]:
+    """What calling an operator means for raw arrays of one device."""
+
+    def apply(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        training = kwargs.pop("training", None) if op.needs_training else None
+        arrays, attrs = op.bind(args, kwargs)
+        outputs = call(op, arrays, attrs, device, bool(training))
+        visible = op.visible(attrs)
+        return outputs[0] if visible == 1 else list(outputs[:visible])
+
+    return apply
+
+
+@cache
+def raw_face(device: Device) -> SimpleNamespace:
+    """Raw F: every operator as a function of raw arrays; what gradient rules run with."""
+    apply = raw_call(device)
+    face = SimpleNamespace(**namespace(apply))
+    face._invoke = lambda op, *inputs, **attrs: apply(op, inputs, attrs)
+    return face
+
+
+def raw_face_of(ctx: Any) -> SimpleNamespace:
+    """Raw F for the device of a context."""
+    return raw_face(device_of(ctx))

@@ -1,0 +1,47 @@
+"""The eager face: ``nd.X`` for every operator, NDArray, and ways to make, save and load arrays."""
+from __future__ import annotations
+
+from ..ops import namespace as _namespace
+from ..ops import subspaces as _subspaces
+from .creation import (
+    BINARY_FUNCTIONS,
+    arange,
+    concatenate,
+    empty,
+    eye,
+    from_dlpack,
+    from_numpy,
+    full,
+    linspace,
+    moveaxis,
+    ones,
+    to_dlpack_for_read,
+    to_dlpack_for_write,
+    zeros,
+)
+from .ndarray import NDArray, array, invoke, nd_call, waitall
+from .saveload import load, load_frombuffer, save
+
+_functions = _namespace(nd_call, extra=("out", "name"))
+for _word, _space in _subspaces(_functions).items():
+    globals()[_word] = _space
+for _name, _function in _functions.items():
+    globals().setdefault(_name, _function)
+globals().update(BINARY_FUNCTIONS)
+true_divide = BINARY_FUNCTIONS["divide"]
+
+
+def _invoke(op, *inputs, **attrs):  # type: ignore[no-untyped-def]
+    """Call a record that has no name (a compiled graph) on NDArrays."""
+    return nd_call(op, inputs, attrs)
+
+
+__all__ = [
+    "NDArray", "arange", "array", "concatenate", "empty", "eye", "from_dlpack", "from_numpy",
+    "full", "invoke", "linspace", "load", "load_frombuffer", "moveaxis", "ones", "save",
+    "to_dlpack_for_read", "to_dlpack_for_write", "true_divide", "waitall", "zeros",
+]
+__all__ += sorted(
+    name for name in (*_functions, *BINARY_FUNCTIONS)
+    if not name.startswith("_") and name not in __all__
+)

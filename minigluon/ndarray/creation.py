@@ -1,0 +1,175 @@
+"""Making arrays from nothing, and the few array functions that are not operators."""
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..base import ArgumentValueError, MXNetError, NotForThisError, dtype_name
+from ..context import Context, cpu, current_context
+from ..device import device_of
+from ..ops import BINARY, find_operator
+from .ndarray import NDArray, array, binary, invoke, nd_call
+
+__all__ = [
+    "BINARY_FUNCTIONS", "arange", "concatenate", "empty", "eye", "from_dlpack", "from_numpy",
+    "full", "linspace", "moveaxis", "ones", "to_dlpack_for_read", "to_dlpack_for_write", "zeros",
+]
+
+
+def _shape(shape: Any) -> tuple[int, ...]:
+    sizes = (int(shape),) if isinstance(shape, (int, np.integer)) else tuple(map(int, shape))
+    if not sizes:
+        raise MXNetError("shape (): scalar arrays need np_shape semantics; use shape (1,)")
+    if any(size < 0 for size in sizes):
+        raise ArgumentValueError(f"shape {sizes}: sizes must not be negative")
+    return sizes
+
+
+def _fill(name: str, shape: Any, ctx: Context | None, dtype: Any, out: NDArray | None,
+          stype: str | None = None, **more: Any) -> NDArray:
+    if stype not in (None, "default"):
+        raise NotForThisError(f"storage type '{stype}' is not built yet")
+    op = find_operator(name)
+    attrs = op.parse({"shape": _shape(shape), "dtype": dtype_name(dtype or "float32"), **more})
+    result = invoke(op, [], attrs, out, ctx)
+    assert isinstance(result, NDArray)
+    return result
+
+
+def zeros(shape: Any, ctx: Context | None = None, dtype: Any = None, stype: str | None = None,
+          out: NDArray | None = None) -> NDArray:
+    """An array of zeros. Args: shape, ctx (current), dtype (float32), out."""
+    return _fill("_zeros", shape, ctx, dtype, out, stype)
+
+
+def ones(shape: Any, ctx: Context | None = None, dtype: Any = None,
+         out: NDArray | None = None) -> NDArray:
+    """An array of ones. Args: shape, ctx (current), dtype (float32), out."""
+    return _fill("_ones", shape, ctx, dtype, out)
+
+
+def full(shape: Any, val: float, ctx: Context | None = None, dtype: Any = None,
+         out: NDArray | None = None) -> NDArray:
+    """An array filled with `val`. Args: shape, val, ctx (current), dtype (float32), out."""
+    return _fill("_full", shape, ctx, dtype, out, value=val)
+
+
+def empty(shape: Any, ctx: Context | None = None, dtype: Any = None,
+          stype: str | None = None) -> NDArray:
+    """An array with unset values. Args: shape, ctx (current), dtype (float32)."""
+    if stype not in (None, "default"):
+        raise NotForThisError(f"storage type '{stype}' is not built yet")
+    ctx = ctx or current_context()
+    return NDArray(device_of(ctx).empty(_shape(shape), dtype_name(dtype or "float32")), ctx)
+
+
+def arange(start: float, stop: float | None = None, step: float = 1.0, repeat: int = 1,
+           infer_range: bool | None = None, ctx: Context | None = None,
+           dtype: Any = "float32") -> NDArray:
+    """Evenly spaced values in [start, stop), each `repeat` times; arange(n) counts from 0.
+
+    >>> import minigluon as mx
+    >>> mx.nd.arange(2, 6, step=2, repeat=2).asnumpy().tolist()
+    [2.0, 2.0, 4.0, 4.0]
+    """
+    return nd_call(find_operator("_arange"), (), {  # type: ignore[no-any-return]
+        "start": start, "stop": stop, "step": step, "repeat": repeat, "dtype": dtype, "ctx": ctx})
+
+
+def linspace(start: float, stop: float, num: int, endpoint: bool = True,
+             ctx: Context | None = None, dtype: Any = "float32") -> NDArray:
+    """`num` evenly spaced values from start to stop (with it when `endpoint`)."""
+    return nd_call(find_operator("_linspace"), (), {  # type: ignore[no-any-return]
+        "start": start, "stop": stop, "num": num, "endpoint": endpoint, "dtype": dtype,
+        "ctx": ctx})
+
+
+def eye(N: int, M: int = 0, k: int = 0, ctx: Context | None = None,
+        dtype: Any = "float32") -> NDArray:
+    """A matrix (N, M) with ones on diagonal number `k`; M = 0 means square."""
+    return nd_call(find_operator("_eye"), (), {  # type: ignore[no-any-return]
+        "N": N, "M": M, "k": k, "dtype": dtype, "ctx": ctx})
+
+
+def concatenate(arrays: Sequence[NDArray], axis: int = 0, always_copy: bool = True) -> NDArray:
+    """Join arrays along an axis; a single array comes back itself if not always_copy."""
+    if len(arrays) == 1 and not always_copy:
+        return arrays[0]
+    return nd_call(find_operator("Concat"), tuple(arrays), {"dim": axis})  # type: ignore[no-any-return]
+
+
+def moveaxis(tensor: NDArray, source: Any, destination: Any) -> NDArray:
+    """Move axes to new places, the rest keeps its order; ValueError as in NumPy."""
+    order = list(range(tensor.ndim))
+    try:
+        axes = np.moveaxis(np.empty([1] * tensor.ndim), source, destination)
+    except ValueError as error:
+        raise ArgumentValueError(f"moveaxis: {error}") from error
+    assert axes.ndim == tensor.ndim
+    sources = [s % tensor.ndim for s in np.atleast_1d(source)]
+    targets = [d % tensor.ndim for d in np.atleast_1d(destination)]
+    rest = [axis for axis in order if axis not in sources]
+    for target, origin in sorted(zip(targets, sources, strict=True)):
+        rest.insert(int(target), int(origin))
+    return nd_call(find_operator("transpose"), (tensor,), {"axes": tuple(rest)})  # type: ignore[no-any-return]
+
+
+def from_numpy(ndarray: np.ndarray[Any, Any], zero_copy: bool = True) -> NDArray:
+    """An array from NumPy; zero_copy shares memory and makes the NumPy array read-only.
+
+    Raises:
+        ValueError: zero_copy with an array that is not C-contiguous.
+    """
+    if not zero_copy:
+        return array(ndarray, dtype=ndarray.dtype)
+    if not ndarray.flags.c_contiguous:
+        raise ArgumentValueError("from_numpy: zero_copy needs a C-contiguous array; "
+                                 "use zero_copy=False or numpy.ascontiguousarray")
+    shared = ndarray.view()
+    ndarray.flags.writeable = False
+    return NDArray(shared, cpu(0))
+
+
+def from_dlpack(source: Any) -> NDArray:
+    """An array sharing memory with any object that speaks DLPack (host memory)."""
+    capsule_owner = source if hasattr(source, "__dlpack__") else _Capsule(source)
+    raw = np.from_dlpack(capsule_owner)
+    return NDArray(raw, cpu(0))
+
+
+class _Capsule:
+    """A bare DLPack capsule dressed as an object that NumPy accepts."""
+
+    def __init__(self, capsule: Any) -> None:
+        self.capsule = capsule
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+
+def to_dlpack_for_read(data: NDArray) -> Any:
+    """A DLPack capsule of the array's memory, for reading, once pending writes are done."""
+    return data.__dlpack__()
+
+
+def to_dlpack_for_write(data: NDArray) -> Any:
+    """A DLPack capsule of the array's memory, for writing, once pending work is done."""
+    return data.__dlpack__()
+
+
+def _binary_function(word: str) -> Callable[[Any, Any], Any]:
+    def apply(lhs: Any, rhs: Any) -> Any:
+        return binary(word, lhs, rhs)
+
+    apply.__name__ = apply.__qualname__ = word
+    apply.__doc__ = (f"`lhs` {word.replace('_', ' ')} `rhs`, element by element, broadcasting; "
+                     "either may be a number.")
+    return apply
+
+
+BINARY_FUNCTIONS = {word: _binary_function(word) for word in BINARY}

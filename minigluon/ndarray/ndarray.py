@@ -1,0 +1,756 @@
+"""NDArray: the eager face. Wraps a raw array, calls operators at once, remembers for autograd."""
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import tape
+from ..base import (
+    ArgumentError,
+    ArgumentValueError,
+    DTypeError,
+    MXNetError,
+    NotForThisError,
+    ShapeError,
+    dtype_name,
+)
+from ..context import Context, current_context
+from ..device import device_of
+from ..device.engine import Var, wait_all
+from ..dispatch import call as dispatch_call
+from ..dispatch import raw_face
+from ..ops import BINARY, Attrs, Operator, attach_methods, find_operator
+
+__all__ = ["NDArray", "array", "invoke", "nd_call", "waitall"]
+
+_HOST = ("cpu", "cpu_pinned", "cpu_shared")
+_INPLACE = (
+    "Inplace operations (+=, -=, x[:]=, etc) are not supported when recording with "
+    "autograd.record(); make a new array instead, or write outside the record() block"
+)
+
+
+class NDArray:
+    """An array on a device, computed on at once.
+
+    Made by ``nd.array``, ``nd.zeros`` and the like, and returned by every operator. Contiguous
+    basic slices (``x[1:3]``, ``x[2]``) and ``x.reshape`` share memory with `x`.
+
+    Args:
+        data: a raw array of the context's array module; wrapped, not copied.
+        ctx: the context it lives on.
+
+    >>> import minigluon as mx
+    >>> x = mx.nd.array([[1, 2], [3, 4]])
+    >>> (x * 2 + 1).asnumpy().tolist()
+    [[3.0, 5.0], [7.0, 9.0]]
+    """
+
+    __slots__ = ("__weakref__", "_ag", "_ctx", "_data", "_var")
+    __array_priority__ = 1000.0
+
+    def __init__(self, data: Any, ctx: Context) -> None:
+        self._data = data
+        self._ctx = ctx
+        self._var: Var | None = None
+        self._ag: tape.Leaf | tape.Output | None = None
+
+    # -- the raw array and its order of reads and writes ---------------------------------------
+
+    def _sync(self) -> Any:
+        """The raw array, once no write to it is pending; raises the error of a failed one."""
+        var = self._var
+        if var is not None and var.busy:
+            var.wait()
+        return self._data
+
+    def _variable(self) -> Var:
+        """The engine's variable of this buffer (shared with its views), made when first needed."""
+        if self._var is None:
+            self._var = Var()
+        return self._var
+
+    def _view(self, raw: Any) -> NDArray:
+        view = NDArray(raw, self._ctx)
+        view._var = self._variable()
+        return view
+
+    def _write(self, value: Any) -> None:
+        """Fill with raw values (broadcast, cast); the buffer stays the same."""
+        self._sync()[...] = value
+
+    # -- description ---------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the axes."""
+        return self._data.shape  # type: ignore[no-any-return]
+
+    @property
+    def dtype(self) -> Any:
+        """Element type as a NumPy type, e.g. ``numpy.float32``."""
+        return self._data.dtype.type
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return int(self._data.size)
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return int(self._data.ndim)
+
+    @property
+    def context(self) -> Context:
+        """The device this array lives on."""
+        return self._ctx
+
+    ctx = context
+
+    @property
+    def stype(self) -> str:
+        """Storage type; always 'default' (dense)."""
+        return "default"
+
+    @property
+    def T(self) -> NDArray:
+        """The array with its axes reversed (a copy)."""
+        return nd_call(_TRANSPOSE, (self,), {})  # type: ignore[no-any-return]
+
+    def __repr__(self) -> str:
+        shape = "x".join(str(size) for size in self.shape)
+        return f"\n{self.asnumpy()!s}\n<{type(self).__name__} {shape} @{self._ctx}>"
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def __iter__(self) -> Iterator[NDArray]:
+        for i in range(len(self)):
+            yield self[i]
+
+    def __bool__(self) -> bool:
+        if self.size == 0:
+            return False
+        if self.size == 1:
+            return bool(self.asscalar())
+        raise ArgumentValueError(
+            f"the truth of an array with shape {self.shape} is not one value; "
+            "use x.sum() or compare element by element"
+        )
+
+    def __hash__(self) -> int:
+        return id(self) // 16
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (self.asnumpy(), self._ctx)
+
+    def __copy__(self) -> NDArray:
+        return self.copy()
+
+    def __deepcopy__(self, memo: Any) -> NDArray:
+        return self.copy()
+
+    # -- leaving and moving --------------------------------------------------------------------
+
+    def asnumpy(self) -> np.ndarray[Any, Any]:
+        """A NumPy copy; waits for pending work and raises its error."""
+        raw = self._sync()
+        return np.array(device_of(self._ctx).to_host(raw), copy=True)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray[Any, Any]:
+        host = self.asnumpy()
+        return host if dtype is None else host.astype(dtype, copy=False)
+
+    def asscalar(self) -> Any:
+        """The single element as a NumPy scalar; ValueError when there is more than one."""
+        if self.size != 1:
+            raise ArgumentValueError(
+                f"asscalar: expected an array with one element, got shape {self.shape}"
+            )
+        return self.asnumpy().reshape(-1)[0]
+
+    def item(self) -> Any:
+        """The single element as a Python number."""
+        return self.asscalar().item()
+
+    def tolist(self) -> Any:
+        """Nested Python lists."""
+        return self.asnumpy().tolist()
+
+    def __float__(self) -> float:
+        return float(self.asscalar())
+
+    def __int__(self) -> int:
+        return int(self.asscalar())
+
+    def __index__(self) -> int:
+        if self._data.dtype.kind not in "iu":
+            raise DTypeError(f"an index needs an integer array, got {self._data.dtype}")
+        return int(self.asscalar())
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._sync().__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._data.__dlpack_device__()  # type: ignore[no-any-return]
+
+    def wait_to_read(self) -> None:
+        """Return when this array has its value; raise the error of work that failed."""
+        self._sync()
+        if self._ctx.device_type == "gpu":
+            device_of(self._ctx).sync()
+
+    wait_to_write = wait_to_read
+
+    def copy(self) -> NDArray:
+        """A new array with the same values on the same context."""
+        return nd_call(_COPY, (self,), {})  # type: ignore[no-any-return]
+
+    def copyto(self, other: NDArray | Context) -> NDArray:
+        """Copy into another array of the same shape, or to a context (always a new array)."""
+        if isinstance(other, Context):
+            source, target = device_of(self._ctx), device_of(other)
+            raw = self._sync()
+            if source.type != target.type:
+                raw = source.to_host(raw)
+            return NDArray(target.array(raw), other)
+        if not isinstance(other, NDArray):
+            raise ArgumentError(f"copyto: expected an NDArray or a Context, got {type(other)}")
+        if other is self:
+            return other
+        if other.shape != self.shape:
+            raise ShapeError(f"copyto: cannot copy shape {self.shape} into {other.shape}")
+        other._write(_raw_on(self, other._ctx))
+        return other
+
+    def as_in_context(self, context: Context) -> NDArray:
+        """This array if it is on `context` already, else a copy there."""
+        return self if self._ctx == context else self.copyto(context)
+
+    as_in_ctx = as_in_context
+
+    def astype(self, dtype: Any, copy: bool = True) -> NDArray:
+        """The array with another element type; with copy=False itself when it has it already."""
+        name = dtype_name(dtype)
+        if not copy and self._data.dtype.name == name:
+            return self
+        return nd_call(_CAST, (self,), {"dtype": name})  # type: ignore[no-any-return]
+
+    def tostype(self, stype: str) -> NDArray:
+        """This array; sparse storage is not built yet."""
+        if stype != "default":
+            raise NotForThisError(f"tostype: storage type '{stype}' is not built yet")
+        return self
+
+    # -- shape ---------------------------------------------------------------------------------
+
+    def reshape(self, *shape: Any, **kwargs: Any) -> NDArray:
+        """The same elements in another shape; shares memory.
+
+        Args:
+            shape: sizes, with MXNet's codes 0 (copy), -1 (infer), -2 (copy the rest), -3 (merge
+                two), -4 (split one); as separate integers or one tuple.
+            reverse: match the codes from the right.
+        """
+        if len(shape) == 1 and isinstance(shape[0], (tuple, list)):
+            shape = tuple(shape[0])
+        if not shape:
+            shape = tuple(kwargs.pop("shape"))
+        attrs = _RESHAPE.parse({"shape": shape, **kwargs})
+        if tape.state.recording and self._ag is not None:
+            return _one(invoke(_RESHAPE, [self], attrs))
+        infer = _RESHAPE.infer
+        assert infer is not None
+        target = infer([self.shape], attrs)[1][0]
+        return self._view(self._data.reshape(target))
+
+    # -- indexing ------------------------------------------------------------------------------
+
+    def __getitem__(self, key: Any) -> NDArray:
+        key, basic = _index_key(key)
+        if tape.state.recording and self._ag is not None:
+            return _one(invoke(_GETITEM, [self], {"key": key}))
+        raw = self._sync()
+        part = raw[key]
+        if part.ndim == 0 and raw.ndim > 0:
+            if basic:
+                return self._view(_scalar_view(raw, key))
+            part = part.reshape(1)
+        if basic and part.flags.c_contiguous:
+            return self._view(part)
+        return NDArray(part.copy() if basic else part, self._ctx)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if tape.state.recording and (
+            self._ag is not None or (isinstance(value, NDArray) and value._ag is not None)
+        ):
+            raise MXNetError(_INPLACE)
+        key, _ = _index_key(key)
+        raw = self._sync()
+        if isinstance(value, NDArray):
+            value = _raw_on(value, self._ctx)
+        elif not isinstance(value, (int, float, np.number)):
+            value = device_of(self._ctx).xp.asarray(value, dtype=raw.dtype)
+        try:
+            raw[key] = _fit(value, raw, key)
+        except ValueError as error:
+            raise ShapeError(f"assignment x[{key!r}] = value into shape {self.shape}: {error}"
+                             ) from error
+
+    # -- in-place arithmetic -------------------------------------------------------------------
+
+    def _inplace(self, word: str, other: Any) -> NDArray:
+        if tape.state.recording and (
+            self._ag is not None or (isinstance(other, NDArray) and other._ag is not None)
+        ):
+            raise MXNetError(_INPLACE)
+        result = binary(word, self, other)
+        if result.shape != self.shape:
+            raise ShapeError(
+                f"in-place {word}: the result has shape {result.shape}, the array {self.shape}"
+            )
+        self._write(result._data)
+        return self
+
+    def __iadd__(self, other: Any) -> NDArray:
+        return self._inplace("add", other)
+
+    def __isub__(self, other: Any) -> NDArray:
+        return self._inplace("subtract", other)
+
+    def __imul__(self, other: Any) -> NDArray:
+        return self._inplace("multiply", other)
+
+    def __itruediv__(self, other: Any) -> NDArray:
+        return self._inplace("divide", other)
+
+    def __imod__(self, other: Any) -> NDArray:
+        return self._inplace("modulo", other)
+
+    def __neg__(self) -> NDArray:
+        return nd_call(_NEGATIVE, (self,), {})  # type: ignore[no-any-return]
+
+    def __abs__(self) -> NDArray:
+        return nd_call(_ABS, (self,), {})  # type: ignore[no-any-return]
+
+    # -- autograd ------------------------------------------------------------------------------
+
+    def attach_grad(self, grad_req: str = "write", stype: str | None = None) -> None:
+        """Make this array a variable whose gradient backward computes.
+
+        Args:
+            grad_req: 'write' replaces the gradient at each backward, 'add' sums, 'null' keeps none.
+            stype: storage type of the gradient; only 'default'.
+        """
+        if grad_req not in ("write", "add", "null"):
+            raise ArgumentValueError(
+                f"attach_grad: grad_req: expected 'write', 'add' or 'null', got {grad_req!r}"
+            )
+        if stype not in (None, "default"):
+            raise NotForThisError(f"attach_grad: gradient storage '{stype}' is not built yet")
+        grad = NDArray(device_of(self._ctx).xp.zeros_like(self._data), self._ctx)
+        self._ag = tape.Leaf(None, grad, grad_req)
+
+    @property
+    def grad(self) -> NDArray | None:
+        """The gradient array; None before attach_grad and for results of operators."""
+        return self._ag.grad if type(self._ag) is tape.Leaf else None
+
+    @property
+    def _fresh_grad(self) -> bool:
+        return type(self._ag) is tape.Leaf and self._ag.fresh
+
+    @_fresh_grad.setter
+    def _fresh_grad(self, fresh: bool) -> None:
+        if type(self._ag) is tape.Leaf:
+            self._ag.fresh = bool(fresh)
+
+    def detach(self) -> NDArray:
+        """The same array (shared memory), cut off from the recorded graph."""
+        return self._view(self._data)
+
+    def backward(
+        self,
+        out_grad: NDArray | None = None,
+        retain_graph: bool = False,
+        train_mode: bool = True,
+    ) -> None:
+        """Compute the gradients of the variables this array was computed from.
+
+        Args:
+            out_grad: gradient of this array, the same shape; ones when None.
+            retain_graph: keep the recorded graph for another backward.
+            train_mode: run the backward as for training.
+        """
+        run_backward([self], [out_grad], retain_graph)
+
+
+def _one(value: NDArray | list[NDArray]) -> NDArray:
+    assert isinstance(value, NDArray)
+    return value
+
+
+def _rebuild(host: np.ndarray[Any, Any], ctx: Context) -> NDArray:
+    """Unpickle; an array saved on a GPU loads on the CPU where that GPU cannot be used."""
+    try:
+        device = device_of(ctx)
+    except MXNetError:
+        ctx = Context("cpu", 0)
+        device = device_of(ctx)
+    return NDArray(device.array(host), ctx)
+
+
+def _raw_on(source: NDArray, ctx: Context) -> Any:
+    """The raw array of `source`, on the kind of device `ctx` is (copied only between kinds)."""
+    raw = source._sync()
+    here, there = device_of(source._ctx), device_of(ctx)
+    if here.type == there.type:
+        return raw
+    host = here.to_host(raw)
+    return host if there.type == "cpu" else there.array(host)
+
+
+# -- indexing helpers ---------------------------------------------------------------------------
+
+
+def _index_part(part: Any) -> tuple[Any, bool]:
+    if part is None or part is Ellipsis:
+        return part, True
+    if isinstance(part, (bool, np.bool_)):
+        raise ArgumentError("indexing with a single bool is not supported; use an integer")
+    if isinstance(part, (int, np.integer)):
+        return int(part), True
+    if isinstance(part, slice):
+        ends = (part.start, part.stop, part.step)
+        return slice(*(None if end is None else int(end) for end in ends)), True
+    if isinstance(part, NDArray):
+        part = part.asnumpy()
+    if isinstance(part, (list, tuple, range)):
+        part = np.array([p.asnumpy() if isinstance(p, NDArray) else p for p in part])
+        if part.size == 0:
+            part = part.astype(np.int64)
+    if not isinstance(part, np.ndarray):
+        raise ArgumentError(f"cannot index an NDArray with {part!r}")
+    if part.dtype.kind == "f":
+        part = part.astype(np.int64)
+    if part.dtype.kind not in "iub":
+        raise IndexError(f"an index array must hold integers, got {part.dtype}")
+    return part, False
+
+
+def _index_key(key: Any) -> tuple[Any, bool]:
+    """A key NumPy understands, and whether it is a basic one (integers, slices, None, ...)."""
+    if type(key) is int or isinstance(key, slice):
+        return _index_part(key)
+    if isinstance(key, tuple):
+        parts = [_index_part(part) for part in key]
+        return tuple(part for part, _ in parts), all(basic for _, basic in parts)
+    return _index_part(key)
+
+
+def _scalar_view(raw: Any, key: Any) -> Any:
+    """A view of shape (1,) on the one element that a full integer index names."""
+    parts = [part for part in (key if isinstance(key, tuple) else (key,)) if part is not Ellipsis]
+    last = parts[-1]
+    stop = last + 1 if last != -1 else None
+    return raw[(*parts[:-1], slice(last, stop))]
+
+
+def _fit(value: Any, raw: Any, key: Any) -> Any:
+    """Drop leading axes of size 1 that the target does not have (MXNet allows them)."""
+    ndim = getattr(value, "ndim", 0)
+    if ndim == 0:
+        return value
+    target = raw[key].ndim if isinstance(key, (tuple, slice, int)) or key is Ellipsis else ndim
+    while value.ndim > target and value.shape[0] == 1:
+        value = value[0]
+    return value
+
+
+# -- calling operators --------------------------------------------------------------------------
+
+
+def invoke(
+    op: Operator,
+    inputs: Sequence[NDArray],
+    attrs: Attrs,
+    out: NDArray | Sequence[NDArray] | None = None,
+    ctx: Context | None = None,
+) -> NDArray | list[NDArray]:
+    """Call an operator on NDArrays: wait for inputs, run, wrap, record.
+
+    Args:
+        op: the record. inputs: its arrays in order. attrs: complete attributes.
+        out: array(s) to write the visible outputs into; their shapes must agree.
+        ctx: where to compute when there are no inputs.
+
+    Returns:
+        One NDArray, or a list where the operator has several visible outputs.
+    """
+    flags = tape.state
+    raws = []
+    if inputs:
+        ctx = inputs[0]._ctx
+        for x in inputs:
+            var = x._var
+            if var is not None and (var.ticket is not None or var.error is not None):
+                var.wait()
+            if x._ctx is not ctx and x._ctx != ctx:
+                _check_contexts(op, inputs)
+            raws.append(x._data)
+    elif ctx is None:
+        ctx = current_context()
+    device = device_of(ctx)
+    if op.needs_training:
+        attrs = {**attrs, "training": flags.training}
+    results = dispatch_call(op, raws, attrs, device)
+    visible = op.visible(attrs)
+    shown = [_own(raw, raws, device) for raw in results[:visible]]
+    if out is None:
+        outputs = [NDArray(raw, ctx) for raw in shown]
+    else:
+        outputs = _write_out(op, shown, out)
+    if flags.recording:
+        sources = tuple([x._ag for x in inputs])
+        if any(sources):
+            kept = (*shown, *results[visible:])
+            entry = tape.append(op, attrs, device, sources, tuple(raws), kept)
+            for i, output in enumerate(outputs):
+                output._ag = tape.Output(entry, i)
+    return outputs[0] if visible == 1 else outputs
+
+
+def _own(raw: Any, raws: list[Any], device: Any) -> Any:
+    """A contiguous array that shares no memory with the inputs (bodies may return views)."""
+    base = raw.base
+    if base is None:
+        for given in raws:
+            if raw is given:
+                return raw.copy()
+        return raw if raw.flags.c_contiguous else device.array(raw)
+    for given in raws:
+        if raw is given or base is given or base is given.base:
+            return device.array(raw)
+    return raw if raw.flags.c_contiguous else device.array(raw)
+
+
+def _check_contexts(op: Operator, inputs: Sequence[NDArray]) -> None:
+    contexts = {x._ctx for x in inputs}
+    ids = {x._ctx.device_id for x in inputs}
+    if len(ids) > 1 or any(ctx.device_type not in _HOST for ctx in contexts):
+        places = ", ".join(str(x._ctx) for x in inputs)
+        raise ArgumentValueError(
+            f"{op.name}: all arrays must be on one context, got {places}; "
+            "move them with .as_in_context(ctx)"
+        )
+
+
+def _write_out(op: Operator, raws: list[Any], out: NDArray | Sequence[NDArray]) -> list[NDArray]:
+    targets = [out] if isinstance(out, NDArray) else list(out)
+    if len(targets) != len(raws):
+        raise ArgumentError(f"{op.name}: out= needs {len(raws)} arrays, got {len(targets)}")
+    for target, raw in zip(targets, raws, strict=True):
+        if target.shape != raw.shape:
+            raise ShapeError(f"{op.name}: out= has shape {target.shape}, the result {raw.shape}")
+        target._write(raw)
+    return targets
+
+
+def nd_call(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What calling an operator means for NDArrays: ``nd.X(...)`` and ``x.X(...)``."""
+    out = ctx = None
+    if kwargs:
+        out = kwargs.pop("out", None)
+        kwargs.pop("name", None)
+        if "ctx" in kwargs:
+            ctx = kwargs.pop("ctx")
+            ctx = None if ctx is None else Context(ctx) if isinstance(ctx, str) else ctx
+        if op.needs_training:
+            kwargs.pop("training", None)
+    inputs, attrs = op.bind(args, kwargs)
+    for place, value in enumerate(inputs):
+        if not isinstance(value, NDArray):
+            raise _not_an_array(op, place, value)
+    if len(inputs) != len(op.input_names):
+        op.check_inputs(inputs, attrs)
+    return invoke(op, inputs, attrs, out, ctx)
+
+
+def _not_an_array(op: Operator, place: int, value: Any) -> Exception:
+    name = op.input_names[min(place, len(op.input_names) - 1)]
+    if value is None:
+        return ArgumentError(f"{op.name}: missing input '{name}'; signature: {op.usage()}")
+    kind = ArgumentValueError if type(value).__name__ == "Symbol" else ArgumentError
+    return kind(
+        f"{op.name}: input '{name}': expected an NDArray, got {type(value).__name__}; "
+        "wrap NumPy arrays and numbers with nd.array()"
+    )
+
+
+# -- Python operators ---------------------------------------------------------------------------
+
+_BINARY_OPS = {word: tuple(find_operator(name) for name in names)
+               for word, names in BINARY.items()}
+_RESHAPE, _GETITEM = find_operator("Reshape"), find_operator("_getitem")
+_TRANSPOSE, _COPY, _CAST = (find_operator(n) for n in ("transpose", "_copy", "Cast"))
+_NEGATIVE, _ABS = find_operator("negative"), find_operator("abs")
+_NUMBERS = (int, float, np.generic)
+
+
+def binary(word: str, lhs: Any, rhs: Any) -> Any:
+    """``lhs word rhs`` for arrays and numbers in any mix (numbers only: plain Python)."""
+    both, right_scalar, left_scalar = _BINARY_OPS[word]
+    if isinstance(lhs, NDArray):
+        if isinstance(rhs, NDArray):
+            return invoke(both, [lhs, rhs], both.defaults)
+        if isinstance(rhs, _NUMBERS):
+            return invoke(right_scalar, [lhs], right_scalar.parse({"scalar": rhs}))
+        if isinstance(rhs, np.ndarray):
+            return invoke(both, [lhs, array(rhs, lhs._ctx, lhs.dtype)], both.defaults)
+    elif isinstance(rhs, NDArray):
+        if isinstance(lhs, _NUMBERS):
+            return invoke(left_scalar, [rhs], left_scalar.parse({"scalar": lhs}))
+        if isinstance(lhs, np.ndarray):
+            return invoke(both, [array(lhs, rhs._ctx, rhs.dtype), rhs], both.defaults)
+    raise DTypeError(f"{word}: expected NDArrays or numbers, got {type(lhs)} and {type(rhs)}")
+
+
+def _operator_methods() -> None:
+    def forward(word: str) -> Any:
+        def method(self: NDArray, other: Any) -> Any:
+            if isinstance(other, (NDArray, *_NUMBERS, np.ndarray)):
+                return binary(word, self, other)
+            return NotImplemented
+
+        return method
+
+    def reflected(word: str) -> Any:
+        def method(self: NDArray, other: Any) -> Any:
+            if isinstance(other, (*_NUMBERS, np.ndarray)):
+                return binary(word, other, self)
+            return NotImplemented
+
+        return method
+
+    arithmetic = {"add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide",
+                  "mod": "modulo", "pow": "power"}
+    for name, word in arithmetic.items():
+        setattr(NDArray, f"__{name}__", forward(word))
+        setattr(NDArray, f"__r{name}__", reflected(word))
+    compared = {"gt": "greater", "ge": "greater_equal", "lt": "lesser", "le": "lesser_equal"}
+    for name, word in compared.items():
+        setattr(NDArray, f"__{name}__", forward(word))
+
+    def equality(word: str, unlike: bool) -> Any:
+        def method(self: NDArray, other: Any) -> Any:
+            return unlike if other is None else forward(word)(self, other)
+
+        return method
+
+    # `x == None` is asked by code that tests for missing inputs: a plain answer, not an array
+    NDArray.__eq__ = equality("equal", False)  # type: ignore[method-assign, assignment]
+    NDArray.__ne__ = equality("not_equal", True)  # type: ignore[method-assign, assignment]
+
+
+_operator_methods()
+attach_methods(NDArray, nd_call)
+
+
+# -- making arrays ------------------------------------------------------------------------------
+
+
+def array(source: Any, ctx: Context | None = None, dtype: Any = None) -> NDArray:
+    """A new array from lists, NumPy arrays or another NDArray.
+
+    Args:
+        source: the values. ctx: where to put them; the current context when None.
+        dtype: element type; when None an NDArray keeps its own, everything else is float32.
+
+    >>> import minigluon as mx
+    >>> mx.nd.array([1, 2]).dtype.__name__
+    'float32'
+    """
+    if isinstance(source, NDArray):
+        ctx = ctx or current_context()
+        host = source.asnumpy()
+        dtype = source.dtype if dtype is None else dtype_name(dtype)
+    else:
+        if isinstance(source, (list, tuple)):
+            source = [x.asnumpy() if isinstance(x, NDArray) else x for x in source]
+        try:
+            host = np.asarray(source)
+        except ValueError as error:
+            raise ShapeError(f"nd.array: rows of unequal length: {error}") from error
+        if host.dtype.kind not in "biufc":
+            raise DTypeError(f"nd.array: cannot make an array of {type(source).__name__}: "
+                             f"its elements are {host.dtype}")
+        dtype = "float32" if dtype is None else dtype_name(dtype)
+    ctx = ctx or current_context()
+    return NDArray(device_of(ctx).array(host, dtype), ctx)
+
+
+def waitall() -> None:
+    """Wait for all work under way; raise the first error that nobody has seen yet."""
+    wait_all()
+
+
+# -- going back ---------------------------------------------------------------------------------
+
+
+def run_backward(
+    heads: Sequence[NDArray],
+    head_grads: Sequence[NDArray | None] | None = None,
+    retain_graph: bool = False,
+) -> None:
+    """Write the gradients of all variables reached from `heads` into their ``grad`` arrays."""
+    sources, grads = _heads(heads, head_grads)
+    raw_grads = [grad._sync() for grad in grads]
+    found = tape.walk(sources, raw_grads, _raw_face, lambda raw, source, device: raw, retain_graph)
+    for leaf, grad in found.values():
+        if type(leaf) is tape.Leaf:
+            deliver(leaf, grad)
+
+
+def deliver(leaf: tape.Leaf, grad: Any) -> None:
+    """Write or add a raw gradient into a variable's gradient array, in its dtype."""
+    if leaf.grad is None or leaf.req == "null":
+        return
+    raw = leaf.grad._sync()
+    if leaf.req == "add":
+        raw += grad.astype(raw.dtype, copy=False)
+    else:
+        raw[...] = grad.reshape(raw.shape)
+    leaf.fresh = True
+
+
+def _heads(
+    heads: Sequence[NDArray], head_grads: Sequence[NDArray | None] | None
+) -> tuple[list[Any], list[NDArray]]:
+    given = [None] * len(heads) if head_grads is None else list(head_grads)
+    if len(given) != len(heads):
+        raise ArgumentValueError(
+            f"backward: {len(heads)} heads but {len(given)} head gradients"
+        )
+    sources, grads = [], []
+    for head, grad in zip(heads, given, strict=True):
+        if head._ag is None:
+            raise tape.GradientError(
+                "backward: this array was not computed inside autograd.record() from an array "
+                "with attach_grad(); nothing to differentiate"
+            )
+        if grad is None:
+            grad = NDArray(device_of(head._ctx).xp.ones_like(head._sync()), head._ctx)
+        elif grad.shape != head.shape:
+            raise ShapeError(
+                f"backward: head has shape {head.shape}, its head gradient {grad.shape}"
+            )
+        sources.append(head._ag)
+        grads.append(grad)
+    return sources, grads
+
+
+def _raw_face(device: Any) -> Any:
+    return raw_face(device if device is not None else device_of(current_context()))
