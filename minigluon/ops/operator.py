@@ -13,7 +13,7 @@ import typing
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..base import ArgumentError, did_you_mean
+from ..base import ArgumentError, ArgumentValueError, ShapeError, did_you_mean
 from .attrs import Parser, parser_for
 
 __all__ = ["Attrs", "MaybeShape", "Operator", "find_operator", "operator", "registry"]
@@ -22,12 +22,27 @@ Attrs = dict[str, Any]
 MaybeShape = typing.Union[tuple[int, ...], None]
 Shapes = list[MaybeShape]
 DTypes = list[typing.Union[str, None]]
-InferShape = Callable[[Shapes, Attrs], tuple[Shapes, Shapes]]
+InferShape = Callable[..., tuple[Shapes, Shapes]]
 InferDType = Callable[[DTypes, Attrs], tuple[DTypes, DTypes]]
 
 _SERVICES = ("rng", "training", "device")
 
 registry: dict[str, Operator] = {}
+
+
+def _shape_rule(name: str, infer: InferShape) -> InferShape:
+    """`infer` as ``rule(shapes, attrs, outs=None)``, whose errors start with the operator's name."""
+    takes_outs = "outs" in inspect.signature(infer).parameters
+
+    def rule(shapes: Shapes, attrs: Attrs, outs: Shapes | None = None) -> tuple[Shapes, Shapes]:
+        try:
+            return infer(shapes, attrs, outs) if takes_outs else infer(shapes, attrs)
+        except (ShapeError, ArgumentValueError) as error:
+            if str(error).startswith(name):
+                raise
+            raise type(error)(f"{name}: {error}") from None
+
+    return rule
 
 
 class Operator:
@@ -43,7 +58,9 @@ class Operator:
         defaults, required, parsers: attribute schema taken from the signature.
         infer: ``infer(shapes, attrs) -> (input shapes, output shapes)``; a shape is None (nothing
             known) or a tuple in which 0 is an unknown dimension; may fill unknown inputs in.
-            Must raise ShapeError for a contradiction.
+            Must raise ShapeError for a contradiction (its text need not name the operator). A
+            third parameter ``outs`` (optional) is what is known of the outputs, for rules that
+            also infer inputs from them; ``op.infer(shapes, attrs, outs=None)`` always takes it.
         infer_dtype: the same for element type names; None means "all inputs and outputs agree".
         gradient: ``gradient(F, dy, out, *inputs, **attrs) -> [gradient or None for each input]``,
             written only with functions of ``F``. `dy` and `out` are single values for an operator
@@ -76,7 +93,7 @@ class Operator:
         self.name = name
         self.body = body
         self.doc = inspect.getdoc(body) or ""
-        self.infer = infer
+        self.infer = _shape_rule(name, infer) if infer else None
         self.infer_dtype = infer_dtype
         self.gradient = gradient
         self._num_outputs = num_outputs
