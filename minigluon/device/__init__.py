@@ -10,14 +10,15 @@ import secrets
 from collections.abc import Callable
 from typing import Any
 
-from ..base import MXNetError
 from ..context import Context
 
-__all__ = ["Device", "Kernel", "device_of", "kernel", "kernels_of", "num_gpus"]
+__all__ = ["Device", "Kernel", "device_of", "kernel", "kernels_of", "num_gpus", "seed_all"]
 
 Kernel = tuple[Callable[..., bool] | None, Callable[..., Any]]
 
 _kernels: dict[tuple[str, str], list[Kernel]] = {}
+_common_seed: int | None = None
+_SPREAD = 0x9E3779B97F4A7C15  # parts the streams of devices that were seeded together
 
 
 def kernel(
@@ -57,7 +58,7 @@ class Device:
 
     def __init__(self, ctx: Context) -> None:
         self.ctx = ctx
-        self.seed(secrets.randbits(63))
+        self.seed(_seed_of(ctx))
 
     def __repr__(self) -> str:
         return f"<device {self.ctx!r}>"
@@ -106,12 +107,15 @@ def num_gpus() -> int:
     return int(module.count())
 
 
-def known_devices() -> list[Device]:
-    """Devices that have been used so far."""
-    return list(_devices.values())
+def seed_all(seed: int) -> None:
+    """Restart the random stream of every device, also of those that are first used later."""
+    global _common_seed
+    _common_seed = seed
+    for device in _devices.values():
+        device.seed(_seed_of(device.ctx))
 
 
-def need(condition: bool, message: str) -> None:
-    """Raise MXNetError with `message` unless `condition` holds."""
-    if not condition:
-        raise MXNetError(message)
+def _seed_of(ctx: Context) -> int:
+    if _common_seed is None:
+        return secrets.randbits(63)
+    return (_common_seed + ctx.device_id * _SPREAD) & (2**63 - 1)

@@ -706,9 +706,9 @@ def run_backward(
     retain_graph: bool = False,
 ) -> None:
     """Write the gradients of all variables reached from `heads` into their ``grad`` arrays."""
-    sources, grads = _heads(heads, head_grads)
+    sources, grads = heads_of(heads, head_grads)
     raw_grads = [grad._sync() for grad in grads]
-    found = tape.walk(sources, raw_grads, _raw_face, lambda raw, source, device: raw, retain_graph)
+    found = tape.walk(sources, raw_grads, raw_face_of, lambda raw, source, device: raw, retain_graph)
     for leaf, grad in found.values():
         if type(leaf) is tape.Leaf:
             deliver(leaf, grad)
@@ -726,7 +726,7 @@ def deliver(leaf: tape.Leaf, grad: Any) -> None:
     leaf.fresh = True
 
 
-def _heads(
+def heads_of(
     heads: Sequence[NDArray], head_grads: Sequence[NDArray | None] | None
 ) -> tuple[list[Any], list[NDArray]]:
     given = [None] * len(heads) if head_grads is None else list(head_grads)
@@ -752,5 +752,5 @@ def _heads(
     return sources, grads
 
 
-def _raw_face(device: Any) -> Any:
+def raw_face_of(device: Any) -> Any:
     return raw_face(device if device is not None else device_of(current_context()))

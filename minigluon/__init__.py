@@ -1,0 +1,35 @@
+"""minigluon: Gluon made new, compact and distributed from birth. ``import minigluon as mx``.
+
+========================  =====================================================================
+``nd``, ``sym``           arrays computed at once; graphs described first (ndarray/, symbol/)
+``autograd``              record, backward, grad
+``nn``, ``gluon``         networks; how they are trained: Trainer, loss, data, utils
+``init optimizer metric lr_scheduler``   training support
+``kv``                    KVStore: numbers shared between devices and machines (kvstore/)
+``cpu() gpu() Context``   devices
+``random``                seeds
+========================  =====================================================================
+
+The rooms below: ``ops`` (what operators mean), ``device`` (who computes), ``dispatch`` (where the
+two meet), ``graph`` and ``tape`` (calls remembered ahead of time, and as they run).
+"""
+from __future__ import annotations
+
+import sys as _sys
+
+from . import ndarray  # first: it enters the operators
+from . import autograd, base, context, random
+from .base import MXNetError
+from .context import Context, cpu, cpu_pinned, cpu_shared, current_context, gpu
+from .device import num_gpus
+
+__version__ = "0.1.0"
+
+nd = ndarray
+_sys.modules[__name__ + ".nd"] = ndarray
+context.num_gpus = num_gpus  # type: ignore[attr-defined]
+
+__all__ = [
+    "Context", "MXNetError", "autograd", "base", "context", "cpu", "cpu_pinned", "cpu_shared",
+    "current_context", "gpu", "nd", "ndarray", "num_gpus", "random",
+]

@@ -1,0 +1,290 @@
+"""Recording and differentiating: record, pause, backward, grad, Function.
+
+>>> import minigluon as mx
+>>> x = mx.nd.array([1.0, 2.0, 3.0])
+>>> x.attach_grad()
+>>> with mx.autograd.record():
+...     y = (x * x).sum()
+>>> y.backward()
+>>> x.grad.asnumpy().tolist()
+[2.0, 4.0, 6.0]
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from . import ndarray as nd
+from . import tape
+from .base import ArgumentError, ArgumentValueError, GradientError
+from .device import device_of
+from .ndarray import NDArray
+from .ndarray.ndarray import heads_of, raw_face_of, run_backward
+from .ops import Operator
+
+__all__ = [
+    "Function", "backward", "grad", "is_recording", "is_training", "mark_variables", "pause",
+    "predict_mode", "record", "set_recording", "set_training", "train_mode",
+]
+
+
+def is_recording() -> bool:
+    """Whether calls in this thread are remembered for backward."""
+    return tape.state.recording
+
+
+def is_training() -> bool:
+    """Whether this thread runs for training (Dropout active, BatchNorm on batch statistics)."""
+    return tape.state.training
+
+
+def set_recording(is_record: bool) -> bool:
+    """Switch recording; returns what it was."""
+    before, tape.state.recording = tape.state.recording, bool(is_record)
+    return before
+
+
+def set_training(train_mode: bool) -> bool:
+    """Switch training mode; returns what it was."""
+    before, tape.state.training = tape.state.training, bool(train_mode)
+    return before
+
+
+class _Scope:
+    """A ``with`` block that sets the flags that are not None, and puts them back."""
+
+    def __init__(self, recording: bool | None, training: bool | None) -> None:
+        self._wanted = (recording, training)
+        self._before: list[tuple[bool, bool]] = []
+
+    def __enter__(self) -> None:
+        flags = tape.state
+        self._before.append((flags.recording, flags.training))
+        recording, training = self._wanted
+        if recording is not None:
+            flags.recording = recording
+        if training is not None:
+            flags.training = training
+
+    def __exit__(self, *_: object) -> None:
+        tape.state.recording, tape.state.training = self._before.pop()
+
+
+def record(train_mode: bool = True) -> _Scope:
+    """``with record():`` remember the calls inside; train_mode also switches training on."""
+    return _Scope(True, train_mode)
+
+
+def pause(train_mode: bool = False) -> _Scope:
+    """``with pause():`` do not remember the calls inside a record() block."""
+    return _Scope(False, train_mode)
+
+
+def train_mode() -> _Scope:
+    """``with train_mode():`` behave as in training, whether recording or not."""
+    return _Scope(None, True)
+
+
+def predict_mode() -> _Scope:
+    """``with predict_mode():`` behave as in inference, whether recording or not."""
+    return _Scope(None, False)
+
+
+def _as_list(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def mark_variables(
+    variables: NDArray | Sequence[NDArray],
+    gradients: NDArray | Sequence[NDArray],
+    grad_reqs: str | Sequence[str] = "write",
+) -> None:
+    """Make `variables` the ones backward differentiates for, with given gradient arrays.
+
+    Args:
+        variables: arrays. gradients: one array each, of the same shape, to be written.
+        grad_reqs: 'write', 'add' or 'null', for all or one each.
+    """
+    arrays, grads = _as_list(variables), _as_list(gradients)
+    reqs = [grad_reqs] * len(arrays) if isinstance(grad_reqs, str) else list(grad_reqs)
+    if not len(arrays) == len(grads) == len(reqs):
+        raise ArgumentValueError(
+            f"mark_variables: {len(arrays)} variables, {len(grads)} gradients, "
+            f"{len(reqs)} grad_reqs; expected as many of each"
+        )
+    for x, g, req in zip(arrays, grads, reqs, strict=True):
+        if req not in ("write", "add", "null"):
+            raise ArgumentValueError(f"mark_variables: unknown grad_req {req!r}")
+        x._ag = tape.Leaf(None, g, req)
+
+
+def backward(
+    heads: NDArray | Sequence[NDArray],
+    head_grads: NDArray | Sequence[NDArray | None] | None = None,
+    retain_graph: bool = False,
+    train_mode: bool = True,
+) -> None:
+    """Compute the gradients of all variables `heads` were computed from.
+
+    Args:
+        heads: result arrays. head_grads: their gradients; None means ones.
+        retain_graph: keep what was recorded for another backward.
+        train_mode: run the backward as for training.
+
+    Raises:
+        MXNetError: a head that was not recorded, or a graph already used by a backward.
+    """
+    given = None if head_grads is None else _as_list(head_grads)
+    run_backward(_as_list(heads), given, retain_graph)
+
+
+def grad(
+    heads: NDArray | Sequence[NDArray],
+    variables: NDArray | Sequence[NDArray],
+    head_grads: NDArray | Sequence[NDArray | None] | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    train_mode: bool = True,
+) -> Any:
+    """The gradients of `heads` with respect to `variables`, returned, not written to ``.grad``.
+
+    Args:
+        create_graph: record the computation of the gradients too, so that they can be
+            differentiated again. retain_graph: default the same as create_graph.
+
+    Returns:
+        One NDArray for a single variable, else a list.
+
+    >>> import minigluon as mx
+    >>> x = mx.nd.array([2.0])
+    >>> x.attach_grad()
+    >>> with mx.autograd.record():
+    ...     y = x * x * x
+    ...     dy = mx.autograd.grad(y, x, create_graph=True)
+    >>> dy.backward()
+    >>> dy.asscalar().item(), x.grad.asscalar().item()
+    (12.0, 12.0)
+    """
+    wanted = _as_list(variables)
+    for x in wanted:
+        if x._ag is None:
+            raise GradientError("grad: a variable was neither attached (attach_grad) nor computed "
+                                "inside record()")
+    given = None if head_grads is None else _as_list(head_grads)
+    sources, grads = heads_of(_as_list(heads), given)
+    ids = {id(x._ag) for x in wanted}
+    retain = create_graph if retain_graph is None else retain_graph
+    if create_graph:
+        scope = _Scope(True, train_mode)
+        values: list[Any] = list(grads)
+        wrap, face = _wrap, _nd_face
+    else:
+        scope = _Scope(False, train_mode)
+        values = [g._sync() for g in grads]
+        wrap, face = _raw, raw_face_of
+    with scope:
+        found = tape.walk(sources, values, face, wrap, retain, ids)
+    results = [_gradient_of(x, found, create_graph) for x in wanted]
+    return results if isinstance(variables, (list, tuple)) else results[0]
+
+
+def _gradient_of(x: NDArray, found: dict[int, Any], wrapped: bool) -> NDArray:
+    if id(x._ag) not in found:
+        return nd.zeros_like(x.detach())  # type: ignore[attr-defined, no-any-return]
+    value = found[id(x._ag)][1]
+    if wrapped:
+        return value  # type: ignore[no-any-return]
+    xp = device_of(x._ctx).xp
+    return NDArray(xp.array(value, dtype=x._data.dtype, copy=True), x._ctx)
+
+
+def _nd_face(device: Any) -> Any:
+    return nd
+
+
+def _raw(raw: Any, source: Any, device: Any) -> Any:
+    return raw
+
+
+def _wrap(raw: Any, source: Any, device: Any) -> NDArray:
+    """An NDArray around a remembered array, still tied to where it came from."""
+    x = NDArray(raw, device.ctx)
+    x._ag = source
+    return x
+
+
+class Function:
+    """A user's own forward and backward, as one recorded call.
+
+    Subclass it with ``forward(self, *inputs)`` and ``backward(self, *output_grads)``, both on
+    NDArrays; an instance is called once.
+
+    >>> import minigluon as mx
+    >>> class Double(mx.autograd.Function):
+    ...     def forward(self, x):
+    ...         return x * 2
+    ...     def backward(self, dy):
+    ...         return dy * 2
+    >>> x = mx.nd.ones((2,)); x.attach_grad()
+    >>> with mx.autograd.record():
+    ...     y = Double()(x)
+    >>> y.backward(); x.grad.asnumpy().tolist()
+    [2.0, 2.0]
+    """
+
+    def __init__(self) -> None:
+        self._used = False
+        self.saved_tensors: tuple[NDArray, ...] = ()
+
+    def save_for_backward(self, *arrays: NDArray) -> None:
+        """Keep arrays for backward as ``self.saved_tensors``."""
+        self.saved_tensors = arrays
+
+    def forward(self, *inputs: NDArray) -> Any:
+        """Compute the output(s) from the inputs."""
+        raise NotImplementedError(f"{type(self).__name__}.forward is not defined")
+
+    def backward(self, *output_grads: NDArray) -> Any:
+        """Compute the gradient of each input from the gradients of the outputs."""
+        raise NotImplementedError(f"{type(self).__name__}.backward is not defined")
+
+    def __call__(self, *inputs: NDArray) -> Any:
+        if self._used:
+            raise GradientError(f"{type(self).__name__}: an instance can be called only once; "
+                                "make a new one for each call")
+        self._used = True
+        with pause(train_mode=is_training()):
+            result = self.forward(*inputs)
+        outputs = _as_list(result)
+        if is_recording() and any(x._ag is not None for x in inputs):
+            ctx = inputs[0]._ctx
+            outputs = [y.detach() for y in outputs]
+            entry = tape.append(
+                self._operator(len(outputs), ctx), {}, device_of(ctx),
+                tuple(x._ag for x in inputs), tuple(x._sync() for x in inputs),
+                tuple(y._sync() for y in outputs))
+            for i, y in enumerate(outputs):
+                y._ag = tape.Output(entry, i)
+        return outputs if isinstance(result, (list, tuple)) else outputs[0]
+
+    def _operator(self, count: int, ctx: Any) -> Operator:
+        """A record for this one call, whose gradient rule is the user's backward."""
+
+        def gradient(F: Any, dy: Any, out: Any, *inputs: Any, **attrs: Any) -> list[Any]:
+            raw = F is not nd
+            given = [dy] if count == 1 else [
+                g if g is not None else F.zeros_like(o) for g, o in zip(dy, out, strict=True)]
+            wrapped = [NDArray(g, ctx) if raw else g for g in given]
+            with _Scope(not raw, is_training()):
+                grads = _as_list(self.backward(*wrapped))
+            if len(grads) != len(inputs):
+                raise ArgumentError(
+                    f"{type(self).__name__}.backward: expected {len(inputs)} gradients, "
+                    f"one for each input, got {len(grads)}")
+            return [g._sync() if raw and g is not None else g for g in grads]
+
+        def body(xp: Any, *inputs: Any) -> Any:
+            raise GradientError(f"{type(self).__name__} cannot be run again")
+
+        return Operator(type(self).__name__, body, gradient=gradient, num_outputs=count)
+
