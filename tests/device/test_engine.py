@@ -1,0 +1,121 @@
+"""The engine's promises: readers wait for writes, errors surface once at the right read."""
+import os
+import threading
+
+import numpy as np
+import pytest
+
+import minigluon as mx
+from minigluon.device import engine
+
+
+def test_reader_waits_until_the_ticket_is_done():
+    x = mx.nd.zeros((3,))
+    ticket = engine.begin([x._variable()], "test write")
+    seen = []
+    reader = threading.Thread(target=lambda: seen.append(x.asnumpy()))
+    reader.start()
+    reader.join(0.05)
+    assert reader.is_alive() and not seen
+    x._data[...] = 7
+    ticket.done()
+    reader.join(5)
+    assert seen[0].tolist() == [7, 7, 7]
+
+
+def test_views_wait_too_and_operators_queue_behind_the_write():
+    x = mx.nd.zeros((4,))
+    view = x[1:3]
+    ticket = engine.begin([x._variable()])
+
+    def finish():
+        x._data[...] = 2
+        ticket.done()
+
+    threading.Timer(0.05, finish).start()
+    assert (view + 1).asnumpy().tolist() == [3, 3]
+
+
+def test_view_made_while_pending_shares_the_wait():
+    x = mx.nd.zeros((2, 2))
+    ticket = engine.begin([x._variable()])
+    row = x.reshape((4,))
+    ticket.fail(mx.MXNetError("lost"))
+    with pytest.raises(mx.MXNetError, match="lost"):
+        row.asnumpy()
+
+
+def test_error_surfaces_once_at_the_next_read():
+    x = mx.nd.zeros((2,))
+    engine.begin([x._variable()], "pull of key w").fail(mx.base.PeerLost("server 0 died"))
+    with pytest.raises(mx.base.PeerLost, match="server 0"):
+        (x + 1).asnumpy()
+    assert x.asnumpy().tolist() == [0, 0]
+
+
+def test_waitall_reports_an_unseen_error_once():
+    x, y = mx.nd.zeros((2,)), mx.nd.zeros((2,))
+    engine.begin([x._variable()]).fail(mx.MXNetError("first"))
+    engine.begin([y._variable()]).done()
+    with pytest.raises(mx.MXNetError, match="first"):
+        mx.nd.waitall()
+    mx.nd.waitall()
+    assert y.asnumpy().tolist() == [0, 0]
+
+
+def test_push_keeps_an_error_for_the_reader_of_what_it_writes():
+    x = mx.nd.ones((2,))
+
+    def fails():
+        raise mx.MXNetError("in queued work")
+
+    engine.push(fails, writes=[x._variable()])
+    with pytest.raises(mx.MXNetError, match="in queued work"):
+        x.wait_to_read()
+    with pytest.raises(mx.MXNetError, match="in queued work"):
+        engine.push(fails)
+
+
+def test_begin_waits_for_the_earlier_write_of_the_same_array():
+    x = mx.nd.zeros((1,))
+    first = engine.begin([x._variable()])
+    threading.Timer(0.05, first.done).start()
+    second = engine.begin([x._variable()])
+    assert x._var.ticket is second
+    second.done()
+
+
+def test_pending_array_in_a_forked_child_is_a_clear_error():
+    x = mx.nd.zeros((1,))
+    ticket = engine.begin([x._variable()], "pull of key 3")
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            x.asnumpy()
+            message = "no error"
+        except mx.MXNetError as error:
+            message = str(error)
+        os.write(write, message.encode())
+        os._exit(0)
+    os.close(write)
+    text = b""
+    while chunk := os.read(read, 4096):
+        text += chunk
+    os.close(read)
+    os.waitpid(pid, 0)
+    ticket.done()
+    assert b"pull of key 3" in text and b"fork" in text
+
+
+def test_writes_wait_for_pending_writes():
+    x = mx.nd.zeros((2,))
+    ticket = engine.begin([x._variable()])
+
+    def finish():
+        x._data[...] = 1
+        ticket.done()
+
+    threading.Timer(0.05, finish).start()
+    x[:] = 5
+    assert np.array_equal(x.asnumpy(), [5, 5])

@@ -1,0 +1,316 @@
+"""autograd behaviour (behaviours.md section 15)."""
+import gc
+import threading
+import weakref
+
+import numpy as np
+import pytest
+
+import minigluon as mx
+from minigluon import autograd, nd
+
+
+def leaf(values, req="write", **kwargs):
+    x = nd.array(values, **kwargs)
+    x.attach_grad(req)
+    return x
+
+
+def test_flags_nest():
+    assert not autograd.is_recording() and not autograd.is_training()
+    with autograd.record():
+        assert autograd.is_recording() and autograd.is_training()
+        with autograd.pause():
+            assert not autograd.is_recording() and not autograd.is_training()
+            with autograd.train_mode():
+                assert autograd.is_training() and not autograd.is_recording()
+        with autograd.predict_mode():
+            assert autograd.is_recording() and not autograd.is_training()
+        assert autograd.is_recording() and autograd.is_training()
+    with autograd.record(train_mode=False):
+        assert autograd.is_recording() and not autograd.is_training()
+    assert autograd.set_recording(True) is False and autograd.set_recording(False) is True
+
+
+def test_flags_are_put_back_after_an_error_and_are_per_thread():
+    with pytest.raises(ZeroDivisionError), autograd.record():
+        raise ZeroDivisionError
+    assert not autograd.is_recording()
+    seen = []
+    with autograd.record():
+        thread = threading.Thread(target=lambda: seen.append(autograd.is_recording()))
+        thread.start()
+        thread.join()
+    assert seen == [False]
+
+
+def test_simple_gradients_and_reuse_of_a_value():
+    x = leaf([1.0, 2.0])
+    with autograd.record():
+        y = x * x + x * 3 + x
+    y.backward()
+    assert x.grad.asnumpy().tolist() == [6.0, 8.0]
+
+
+def test_write_add_null():
+    for req, expected in (("write", [2, 4]), ("add", [4, 8]), ("null", [0, 0])):
+        x = leaf([1.0, 2.0], req)
+        for _ in range(2):
+            with autograd.record():
+                y = x * x
+            y.backward()
+        assert x.grad.asnumpy().tolist() == expected
+    with pytest.raises(ValueError, match="grad_req"):
+        x.attach_grad("sum")
+
+
+def test_value_used_many_times_is_the_same_for_write_and_add():
+    for n in range(1, 31):
+        grads = []
+        for req in ("write", "add"):
+            a = leaf([1.0], req)
+            b = nd.array([2.0])
+            with autograd.record():
+                y = b
+                for _ in range(n):
+                    y = y * a
+            y.backward()
+            grads.append(a.grad.asscalar())
+        assert grads == [2 * n, 2 * n]
+
+
+def test_head_gradients():
+    x = leaf([1.0, 2.0])
+    with autograd.record():
+        y = x * 2
+    y.backward(nd.array([10.0, 100.0]))
+    assert x.grad.asnumpy().tolist() == [20, 200]
+    with autograd.record():
+        y, z = x * 2, x * 3
+    autograd.backward([y, z], [None, nd.array([2.0, 2.0])])
+    assert x.grad.asnumpy().tolist() == [8, 8]
+    with autograd.record():
+        y = x * 2
+    with pytest.raises(ValueError, match="head gradient"):
+        y.backward(nd.ones((3,)))
+
+
+def test_outputs_of_split_can_be_heads_and_unused_outputs_get_zero():
+    x = leaf(np.arange(6.0).reshape(3, 2))
+    with autograd.record():
+        parts = nd.split(x, num_outputs=3, axis=0)
+    autograd.backward([parts[0], parts[2]])
+    assert x.grad.asnumpy().tolist() == [[1, 1], [0, 0], [1, 1]]
+
+
+def test_second_backward_needs_retain_graph():
+    x = leaf([3.0])
+    with autograd.record():
+        y = x * x
+    y.backward(retain_graph=True)
+    y.backward()
+    assert x.grad.asscalar() == 6
+    with pytest.raises(mx.MXNetError, match="retain_graph"):
+        y.backward()
+
+
+def test_backward_without_recording_is_an_error():
+    x = leaf([1.0])
+    with pytest.raises(mx.MXNetError, match="record"):
+        (x * 2).backward()
+
+
+def test_grad_is_none_for_results_and_before_attach():
+    x = nd.ones((2,))
+    assert x.grad is None
+    x.attach_grad()
+    with autograd.record():
+        y = x * 2
+    assert y.grad is None and x.grad is not None
+
+
+def test_fresh_grad():
+    x = leaf([1.0])
+    assert not x._fresh_grad
+    with autograd.record():
+        y = x.detach() * 2 + leaf([1.0])
+    y.backward()
+    assert not x._fresh_grad
+    with autograd.record():
+        y = x * 2
+    y.backward()
+    assert x._fresh_grad
+
+
+def test_inplace_on_recorded_arrays_is_refused():
+    x = leaf([1.0, 2.0])
+    with autograd.record():
+        y = x * 2
+        with pytest.raises(mx.MXNetError, match="Inplace"):
+            y += 1
+        with pytest.raises(mx.MXNetError, match="Inplace"):
+            y[0] = 1
+        z = nd.zeros((2,))
+        with pytest.raises(mx.MXNetError, match="Inplace"):
+            z[:] = y
+        z[:] = 3
+    assert z.asnumpy().tolist() == [3, 3]
+
+
+@pytest.mark.parametrize("index", [0, slice(1, 3), (slice(None), 1), [0, 0, 2], (0, 1),
+                                   (slice(None), None, 1)], ids=repr)
+def test_indexing_is_differentiable(index):
+    n = np.arange(12.0).reshape(3, 4)
+    x = leaf(n, dtype="float64")
+    with autograd.record():
+        y = x[index] * 2
+    y.backward()
+    expected = np.zeros_like(n)
+    np.add.at(expected, index, 2.0)
+    np.testing.assert_array_equal(x.grad.asnumpy(), expected)
+
+
+def test_reshape_under_record():
+    x = leaf(np.ones((2, 3)))
+    with autograd.record():
+        y = (x.reshape((3, 2)) * nd.array([[1, 2], [3, 4], [5, 6]])).sum()
+    y.backward()
+    assert x.grad.asnumpy().tolist() == [[1, 2, 3], [4, 5, 6]]
+
+
+def test_second_order():
+    x = leaf([1.0])
+    with autograd.record():
+        z = nd.exp(x) + x
+        dx = autograd.grad(z, [x], create_graph=True)[0]
+    assert abs(dx.asscalar() - 3.71828175) < 1e-6
+    dx.backward()
+    assert abs(x.grad.asscalar() - 2.71828175) < 1e-6
+
+
+def test_third_order():
+    x = leaf([2.0], dtype="float64")
+    with autograd.record():
+        y = x**4
+        for _ in range(2):
+            y = autograd.grad(y, x, create_graph=True)
+    y.backward()
+    assert x.grad.asscalar() == 48
+
+
+def test_grad_returns_and_leaves_grad_alone():
+    x, unused = leaf([3.0]), leaf([1.0])
+    with autograd.record():
+        y = x * x
+    got, zero = autograd.grad(y, [x, unused], retain_graph=True)
+    assert got.asscalar() == 6 and zero.asscalar() == 0 and x.grad.asscalar() == 0
+    with pytest.raises(mx.MXNetError, match="attach"):
+        autograd.grad(y, nd.ones((1,)))
+
+
+def test_grad_of_an_intermediate():
+    x = leaf([3.0])
+    with autograd.record():
+        h = x * 2
+        y = h * h
+    assert autograd.grad(y, h).asscalar() == 12
+
+
+def test_mark_variables():
+    x, g = nd.array([2.0]), nd.zeros((1,))
+    autograd.mark_variables(x, g)
+    with autograd.record():
+        y = x * x
+    y.backward()
+    assert g.asscalar() == 4 and x.grad is g
+
+
+def test_gradient_dtype_follows_the_variable():
+    x = leaf([1.0, 2.0], dtype="float64")
+    with autograd.record():
+        y = nd.cast(x, "float32") * 2
+    y.backward()
+    assert x.grad.dtype is np.float64 and x.grad.asnumpy().tolist() == [2, 2]
+
+
+class Sigmoid(autograd.Function):
+    def forward(self, x):
+        y = 1 / (1 + nd.exp(-x))
+        self.save_for_backward(y)
+        return y
+
+    def backward(self, dy):
+        (y,) = self.saved_tensors
+        return dy * y * (1 - y)
+
+
+def test_function():
+    x = leaf([0.0, 1.0])
+    with autograd.record():
+        y = Sigmoid()(x) * 2
+    y.backward()
+    s = 1 / (1 + np.exp(-np.array([0.0, 1.0])))
+    np.testing.assert_allclose(x.grad.asnumpy(), 2 * s * (1 - s), rtol=1e-6)
+    once = Sigmoid()
+    once(x)
+    with pytest.raises(mx.MXNetError, match="once"):
+        once(x)
+
+
+def test_function_with_two_inputs_and_outputs():
+    class Both(autograd.Function):
+        def forward(self, a, b):
+            return a + b, a * b
+
+        def backward(self, da, db):
+            return da + db, da - db
+
+    a, b = leaf([1.0]), leaf([2.0])
+    with autograd.record():
+        s, p = Both()(a, b)
+        y = s * 3
+    y.backward()
+    assert (a.grad.asscalar(), b.grad.asscalar()) == (3, 3)
+    assert p.asscalar() == 2
+
+
+def test_deep_graphs_do_not_overflow_the_stack():
+    x = leaf([1.0])
+    with autograd.record():
+        y = x
+        for _ in range(20000):
+            y = y + 1
+    y.backward()
+    assert x.grad.asscalar() == 1
+    del y
+
+
+def test_graph_is_freed_with_its_arrays():
+    x = leaf([1.0])
+    with autograd.record():
+        y = x * 2
+        entry = y._ag.entry
+    kept = weakref.ref(y)
+    raw = weakref.ref(entry.outputs[0])
+    del y, entry
+    gc.collect()
+    assert kept() is None and raw() is None
+
+
+def test_recording_in_two_threads():
+    results = {}
+
+    def work(k):
+        x = leaf([float(k)])
+        for _ in range(50):
+            with autograd.record():
+                y = x * x
+            y.backward()
+        results[k] = x.grad.asscalar()
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(1, 5)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert results == {k: 2 * k for k in range(1, 5)}
