@@ -152,7 +152,7 @@ class GraphFace:
     """
 
     def __init__(self, prefix: str = "") -> None:
-        self._prefix = prefix
+        self.prefix = prefix
         self._count = 0
 
     def __getattr__(self, name: str) -> Any:
@@ -171,7 +171,7 @@ class GraphFace:
         op.check_inputs(inputs, attrs)
         if training is not None:
             attrs = {**attrs, "training": bool(training)}
-        node = Node(op, f"{self._prefix}{op.name}{self._count}", inputs, attrs)
+        node = Node(op, f"{self.prefix}{op.name}{self._count}", inputs, attrs)
         self._count += 1
         outputs = node.outputs()
         return outputs[0] if len(outputs) == 1 else outputs

@@ -1,0 +1,138 @@
+"""Graphs as text: MXNet's symbol JSON, both ways."""
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ..base import ArgumentValueError, MXNetError, NotForThisError, did_you_mean
+from ..ops import Operator, attr_text, registry
+from .infer import locate
+from .ir import Entry, Node, topological
+
+__all__ = ["HIDDEN_KEYS", "attr_texts", "from_json", "to_json", "user_attrs"]
+
+# User attributes that MXNet accepts with and without the underscores around them.
+HIDDEN_KEYS = ("ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage",
+               "profiler_scope")
+# How MXNet tunes its own kernels; means nothing here.
+_TUNING = ("workspace", "cudnn_tune", "cudnn_off", "num_args", "cudnn_algo_verbose",
+           "cudnn_algo_fwd", "cudnn_algo_bwd_data", "cudnn_algo_bwd_filter")
+_VERSION = 10901
+
+
+def attr_texts(node: Node) -> dict[str, str]:
+    """A node's operator attributes as text: required ones and those that differ from the default."""
+    op = node.op
+    if op is None:
+        return {}
+    texts = {name: attr_text(value) for name, value in node.attrs.items()
+             if name not in op.defaults or op.defaults[name] != value}
+    if op.variadic and "num_args" not in node.attrs:
+        texts["num_args"] = str(len(node.inputs))
+    return texts
+
+
+def user_attrs(attrs: Mapping[str, str]) -> dict[str, str]:
+    """User attributes in the form in which they are kept: ``lr_mult`` becomes ``__lr_mult__``."""
+    return {f"__{name}__" if name in HIDDEN_KEYS else name: value for name, value in attrs.items()}
+
+
+def to_json(entries: Sequence[Entry]) -> str:
+    """The graph in MXNet's format.
+
+    >>> from minigluon.graph import Entry, F, Node
+    >>> x = Entry(Node(None, "x"), 0)
+    >>> [entry] = from_json(to_json([F.square(x)]))
+    >>> entry.node.op.name, entry.node.inputs[0].node.name
+    ('square', 'x')
+    """
+    nodes = topological(entries)
+    place = {node: i for i, node in enumerate(nodes)}
+    rows = [0]
+    listed = []
+    for node in nodes:
+        row: dict[str, Any] = {"op": node.op.name if node.op else "null", "name": node.name}
+        attrs = {**attr_texts(node), **node.extra_attrs}
+        if attrs:
+            row["attrs"] = attrs
+        row["inputs"] = [[place[entry.node], entry.index, 0] for entry in node.inputs]
+        listed.append(row)
+        rows.append(rows[-1] + node.num_outputs())
+    return _text({
+        "nodes": listed,
+        "arg_nodes": [i for i, node in enumerate(nodes) if node.op is None],
+        "node_row_ptr": rows,
+        "heads": [[place[entry.node], entry.index, 0] for entry in entries],
+        "attrs": {"mxnet_version": ["int", _VERSION]},
+    })
+
+
+def _text(graph: dict[str, Any]) -> str:
+    """One node a few lines, lists of numbers on one line, as MXNet writes it."""
+    nodes = ",\n".join(_node_text(node) for node in graph["nodes"])
+    rest = ",\n".join(f'  "{key}": {json.dumps(value)}'
+                      for key, value in graph.items() if key != "nodes")
+    return f'{{\n  "nodes": [\n{nodes}\n  ],\n{rest}\n}}'
+
+
+def _node_text(node: dict[str, Any]) -> str:
+    lines = ",\n".join(f'      "{key}": {json.dumps(value)}' for key, value in node.items())
+    return f"    {{\n{lines}\n    }}"
+
+
+def from_json(text: str) -> list[Entry]:
+    """The heads of a graph written by `to_json` or by MXNet.
+
+    Raises:
+        MXNetError: no symbol JSON, an operator that does not exist here, or attributes it does
+            not know; names the node.
+    """
+    try:
+        graph = json.loads(text)
+        rows, heads = graph["nodes"], graph["heads"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ArgumentValueError(
+            f"symbol JSON: expected an object with 'nodes' and 'heads' ({error!r})") from None
+    nodes: list[Node] = []
+    for row in rows:
+        nodes.append(_node(row, [Entry(nodes[i], index) for i, index in _pairs(row["inputs"])]))
+    return [Entry(nodes[i], index) for i, index in _pairs(heads)]
+
+
+def _pairs(references: Iterable[Sequence[int]]) -> list[tuple[int, int]]:
+    return [(reference[0], reference[1]) for reference in references]
+
+
+def _node(row: Mapping[str, Any], inputs: list[Entry]) -> Node:
+    texts = row.get("attrs") or row.get("attr") or row.get("param") or {}
+    if row["op"] == "null":
+        return Node(None, row["name"], extra_attrs=user_attrs(texts))
+    op = registry.get(row["op"])
+    if op is None:
+        raise NotForThisError(f"symbol JSON: no operator '{row['op']}'"
+                              f"{did_you_mean(row['op'], registry)} [node {row['name']}]")
+    given, extra = _split(op, texts)
+    node = Node(op, row["name"], inputs, extra_attrs=extra)
+    try:
+        training = given.pop("training", None) if op.needs_training else None
+        node.attrs = op.parse(given)
+    except MXNetError as error:
+        raise locate(error, node) from None
+    if training is not None:
+        node.attrs = {**node.attrs, "training": training == "True"}
+    return node
+
+
+def _split(op: Operator, texts: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
+    """The operator's own attributes, and the user's."""
+    given: dict[str, Any] = {}
+    extra: dict[str, str] = {}
+    for name, value in user_attrs(texts).items():
+        if name in op.attr_names:
+            given[name] = value
+        elif name.startswith("__") and name.endswith("__"):
+            extra[name] = value
+        elif name not in _TUNING:
+            given[name] = value  # unknown: op.parse says so
+    return given, extra
