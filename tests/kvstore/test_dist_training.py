@@ -1,0 +1,70 @@
+"""Distributed training equals training in one process (design.md 6, report B31)."""
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from minigluon import nd
+
+ROOT = Path(__file__).parents[2]
+JOB = str(ROOT / "tests" / "jobs" / "mlp_job.py")
+
+
+def environment():
+    env = dict(os.environ, PYTHONPATH=str(ROOT), MINIGLUON_OFFLINE="1", OMP_NUM_THREADS="1",
+               OPENBLAS_NUM_THREADS="1")
+    return {name: value for name, value in env.items() if not name.startswith("DMLC_")}
+
+
+def run(*command, timeout=60):
+    done = subprocess.run([sys.executable, *map(str, command)], env=environment(),
+                          capture_output=True, text=True, timeout=timeout)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def launch(workers, servers, *job, timeout=60):
+    return run(ROOT / "tools" / "launch.py", "-n", workers, "-s", servers, JOB, *job,
+               timeout=timeout)
+
+
+def params(path):
+    return {name: value.asnumpy() for name, value in nd.load(str(path)).items()}
+
+
+def largest_difference(a, b):
+    assert a.keys() == b.keys()
+    return max(np.abs(a[name] - b[name]).max() for name in a)
+
+
+@pytest.mark.parametrize("optimizer,on_store", [("sgd", None), ("sgd", 0), ("adam", None)])
+def test_four_workers_equal_one_process_on_the_union(tmp_path, optimizer, on_store):
+    extra = ["--optimizer", optimizer, "--lr", "0.01" if optimizer == "adam" else "0.1"]
+    if on_store is not None:
+        extra += ["--update-on-kvstore", on_store]
+    run(JOB, "--store", "device", "--share", 4, "--out", tmp_path / "one", *extra)
+    launch(4, 2, "--store", "dist_sync", "--out", tmp_path / "four", *extra)
+    one = params(tmp_path / "one")
+    every = [params(tmp_path / f"four.{rank}") for rank in range(4)]
+    assert largest_difference(one, every[0]) < 1e-5
+    for other in every[1:]:
+        assert largest_difference(every[0], other) == 0
+
+
+def test_two_runs_are_bitwise_equal_whatever_the_order_of_arrival(tmp_path):
+    for name in ("a", "b"):
+        launch(4, 2, "--store", "dist_sync", "--steps", 12, "--delay", 0.05,
+               "--out", tmp_path / name)
+    a, b = params(tmp_path / "a.0"), params(tmp_path / "b.0")
+    assert largest_difference(a, b) == 0
+
+
+def test_dist_async_learns(tmp_path):
+    output = launch(4, 2, "--store", "dist_async", "--steps", 0, "--epochs", 4, "--lr", 0.05,
+                    "--momentum", 0, "--test")
+    accuracy = float(re.search(r"test accuracy: ([\d.]+)", output).group(1))
+    assert accuracy >= 0.90
