@@ -1,0 +1,315 @@
+"""The bookkeeping that all update rules share: counts, multipliers, precision, and travelling."""
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..base import ArgumentError, ArgumentValueError, NotForThisError, Registry
+from ..lr_scheduler import LRScheduler
+from ..ndarray import NDArray
+from . import settings as plain
+
+__all__ = ["Index", "Optimizer", "State", "create", "from_wire", "register"]
+
+Index = int | str
+State = Any  # None, an NDArray, or a tuple of states
+
+_NOT_YET = (
+    "adadelta adagrad adamax dcasgd ftml ftrl groupadagrad lamb lars lbsgd nadam rmsprop sgld "
+    "signum"
+).split()
+#: Attributes of an optimizer that belong to its process and never travel as settings.
+_HOME = ("_all_index_update_counts", "_index_update_count", "lr_scheduler", "param_dict")
+#: Attributes that move on by themselves where the optimizer runs.
+_MOVING = ("_begin_counts", "begin_num_update", "idx2name", "num_update", "sym_info")
+
+
+class Optimizer:
+    """One update rule. A subclass says `create_state` and `update`; the rest is here.
+
+    Args:
+        rescale_grad: factor on every gradient; a Trainer sets it to 1 / batch_size.
+        param_idx2name: names by index, for the multipliers set by name.
+        wd: weight decay.
+        clip_gradient: clip rescaled gradients to [-clip_gradient, clip_gradient].
+        learning_rate: 0.01 when there is neither this nor a scheduler.
+        lr_scheduler: asked for the learning rate at each update; a `learning_rate` given as
+            well becomes its `base_lr`.
+        sym: a Symbol whose attributes lr_mult and wd_mult give multipliers by name.
+        begin_num_update: where the counts start.
+        multi_precision: keep a float32 copy of float16 weights and update that.
+        param_dict: Parameters by index, whose lr_mult and wd_mult are read at each update.
+
+    >>> sgd = create("sgd", learning_rate=0.5, momentum=0.9)
+    >>> sgd.learning_rate, from_wire(*sgd.wire()).momentum
+    (0.5, 0.9)
+    """
+
+    opt_registry: dict[str, Any]  # set below
+
+    def __init__(
+        self,
+        rescale_grad: float = 1.0,
+        param_idx2name: dict[Index, str] | None = None,
+        wd: float = 0.0,
+        clip_gradient: float | None = None,
+        learning_rate: float | None = None,
+        lr_scheduler: LRScheduler | None = None,
+        sym: Any = None,
+        begin_num_update: int = 0,
+        multi_precision: bool = False,
+        param_dict: dict[Index, Any] | None = None,
+    ) -> None:
+        if param_idx2name is not None and not isinstance(param_idx2name, dict):
+            raise ArgumentError(f"param_idx2name: expected a dict, got {param_idx2name!r}")
+        self.rescale_grad = rescale_grad
+        self.lr_scheduler = lr_scheduler
+        self.lr = 0.01 if learning_rate is None else learning_rate
+        if lr_scheduler is not None and learning_rate is not None:
+            lr_scheduler.base_lr = learning_rate
+        self.wd = wd
+        self.clip_gradient = clip_gradient
+        self.multi_precision = multi_precision
+        self.begin_num_update = begin_num_update
+        self.num_update = begin_num_update
+        self._begin_counts: dict[Index, int] = {}
+        self._all_index_update_counts: dict[Any, dict[Index, int]] = {0: {}}
+        self._index_update_count = self._all_index_update_counts[0]
+        self.idx2name = dict(param_idx2name or {})
+        self.sym_info = (sym.attr_dict(), sym.list_arguments()) if sym is not None else ()
+        self.param_dict = dict(param_dict or {})
+        self.set_lr_mult({})
+        self.set_wd_mult({})
+
+    # -- what a rule implements -----------------------------------------------------------------
+
+    def create_state(self, index: Index, weight: NDArray) -> State:
+        """The state kept for `weight`: None, an NDArray, or a tuple of them."""
+        return None
+
+    def update(self, index: Index, weight: NDArray, grad: NDArray, state: State) -> None:
+        """Change `weight` and `state` in place by the gradient."""
+        raise NotImplementedError(f"{type(self).__name__} must implement update()")
+
+    # -- float16 weights ------------------------------------------------------------------------
+
+    def _is_half(self, weight: NDArray) -> bool:
+        return self.multi_precision and bool(weight.dtype == np.float16)
+
+    def create_state_multi_precision(self, index: Index, weight: NDArray) -> State:
+        """`create_state`, or (that of a float32 copy, the copy) for float16 weights."""
+        if self._is_half(weight):
+            master = weight.astype("float32")
+            return self.create_state(index, master), master
+        if weight.dtype == np.float16 and not self.multi_precision:
+            warnings.warn(
+                f"{type(self).__name__}: updating a float16 weight in float16 loses accuracy; "
+                "pass multi_precision=True to keep a float32 copy of it",
+                stacklevel=2,
+            )
+        return self.create_state(index, weight)
+
+    def update_multi_precision(
+        self, index: Index, weight: NDArray, grad: NDArray, state: State
+    ) -> None:
+        """`update`, done on the float32 copy for float16 weights."""
+        if self._is_half(weight):
+            inner, master = state
+            self.update(index, master, grad.astype("float32"), inner)
+            master.astype(weight.dtype).copyto(weight)
+        else:
+            self.update(index, weight, grad, state)
+
+    # -- learning rate, multipliers, counts -----------------------------------------------------
+
+    @property
+    def learning_rate(self) -> float:
+        """The learning rate of the next update, before multipliers."""
+        if self.lr_scheduler is not None:
+            return self.lr_scheduler(self.num_update)
+        return self.lr
+
+    def set_learning_rate(self, lr: float) -> None:
+        """Set the learning rate; refused (UserWarning) where a scheduler decides it."""
+        if self.lr_scheduler is not None:
+            raise UserWarning(
+                "set_learning_rate: this optimizer has an lr_scheduler, which decides the learning "
+                "rate; change the scheduler, or make the optimizer without one"
+            )
+        self.lr = lr
+
+    def _mults_from_symbol(self, attribute: str) -> dict[Index, float]:
+        if not self.sym_info:
+            return {}
+        attributes, arguments = self.sym_info
+        found: dict[Index, float] = {}
+        for name in arguments:
+            if attribute in attributes.get(name, {}):
+                found[name] = float(attributes[name][attribute])
+        return found
+
+    def set_lr_mult(self, args_lr_mult: dict[Index, float]) -> None:
+        """Set learning rate multipliers by parameter name or index; those not named are 1."""
+        self.lr_mult = {**self._mults_from_symbol("__lr_mult__"), **args_lr_mult}
+
+    def set_wd_mult(self, args_wd_mult: dict[Index, float]) -> None:
+        """Set weight decay multipliers by parameter name or index.
+
+        Names known through `param_idx2name` that end neither in _weight nor in _gamma get 0.
+        """
+        weak = ("_weight", "_gamma")
+        self.wd_mult: dict[Index, float] = {
+            name: 0.0 for name in self.idx2name.values() if not name.endswith(weak)
+        }
+        self.wd_mult.update(self._mults_from_symbol("__wd_mult__"))
+        self.wd_mult.update(args_wd_mult)
+
+    def _mult(self, index: Index, kind: str) -> float:
+        parameter = self.param_dict.get(index)
+        if parameter is not None:
+            return float(getattr(parameter, kind))
+        table: dict[Index, float] = getattr(self, kind)
+        if index in table:
+            return table[index]
+        return table.get(self.idx2name.get(index, index), 1.0)
+
+    def _get_lr(self, index: Index) -> float:
+        return self.learning_rate * self._mult(index, "lr_mult")
+
+    def _get_lrs(self, indices: Sequence[Index]) -> list[float]:
+        return [self._get_lr(index) for index in indices]
+
+    def _get_wd(self, index: Index) -> float:
+        return self.wd * self._mult(index, "wd_mult")
+
+    def _get_wds(self, indices: Sequence[Index]) -> list[float]:
+        return [self._get_wd(index) for index in indices]
+
+    def _update_count(self, index: Index | Sequence[Index]) -> None:
+        for one in index if isinstance(index, (list, tuple)) else (index,):
+            count = self._index_update_count.get(one, self.begin_num_update) + 1
+            self._index_update_count[one] = count
+            self.num_update = max(count, self.num_update)
+
+    def _set_current_context(self, device: Any) -> None:
+        """Count the updates of each device apart: a step on several counts once (B20)."""
+        counts = self._all_index_update_counts.get(device)
+        if counts is None:
+            counts = self._all_index_update_counts[device] = dict(self._begin_counts)
+        self._index_update_count = counts
+
+    def _settle_counts(self) -> dict[Index, int]:
+        """The count of each index, over all devices."""
+        settled = dict(self._begin_counts)
+        for counts in self._all_index_update_counts.values():
+            for index, count in counts.items():
+                settled[index] = max(count, settled.get(index, 0))
+        return settled
+
+    # -- travelling -----------------------------------------------------------------------------
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the Parameters; counts in a form that holds on whatever devices come next."""
+        state = dict(self.__dict__)
+        state["param_dict"] = {}
+        state["_begin_counts"] = self._settle_counts()
+        del state["_all_index_update_counts"], state["_index_update_count"]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._index_update_count = dict(self._begin_counts)
+        self._all_index_update_counts = {0: self._index_update_count}
+
+    def live_settings(self) -> dict[str, Any]:
+        """Everything a user may change during training, as JSON values; schedulers left out."""
+        settings = {
+            name: value
+            for name, value in vars(self).items()
+            if name not in _HOME and name not in _MOVING
+        }
+        for kind in ("lr_mult", "wd_mult"):
+            mults = {index: float(getattr(p, kind)) for index, p in self.param_dict.items()}
+            settings[kind] = {**settings[kind], **mults}
+        return {name: plain.encode(value, self._where(name)) for name, value in settings.items()}
+
+    def apply_settings(self, settings: dict[str, Any]) -> None:
+        """Take over what another process' `live_settings` (or a part of them) says."""
+        for name, value in settings.items():
+            if hasattr(type(self), name) or name.startswith("__"):
+                raise ArgumentValueError(f"{type(self).__name__}: '{name}' is not a setting")
+            setattr(self, name, plain.decode(value))
+
+    def _where(self, name: str) -> str:
+        return f"optimizer {type(self).__name__}, setting '{name}'"
+
+    def wire(self) -> tuple[str, dict[str, Any]]:
+        """(name, settings): this optimizer as JSON values; `from_wire` makes its equal from them.
+
+        Optimizer states do not travel, counts do. A class that is not minigluon's own raises
+        NotForThisError: another process could not find it.
+        """
+        _check_own(type(self), "optimizer")
+        settings = self.live_settings()
+        moving = {name: getattr(self, name) for name in _MOVING if name != "sym_info"}
+        moving["_begin_counts"] = self._settle_counts()
+        for name, value in moving.items():
+            settings[name] = plain.encode(value, self._where(name))
+        if self.lr_scheduler is not None:
+            kind = type(self.lr_scheduler)
+            _check_own(kind, "lr_scheduler")
+            state = {k: plain.encode(v, kind.__name__) for k, v in vars(self.lr_scheduler).items()}
+            settings["lr_scheduler"] = [kind.__name__, state]
+        return type(self).__name__.lower(), settings
+
+    # -- MXNet's spelling -----------------------------------------------------------------------
+
+    @staticmethod
+    def register(klass: type[Any]) -> type[Any]:
+        """Decorator: make the class known to ``create`` under its lower-case name."""
+        return _registry.register(klass)
+
+    @staticmethod
+    def create_optimizer(name: str, **kwargs: Any) -> Optimizer:
+        """The same as ``create``."""
+        return create(name, **kwargs)
+
+
+_registry = Registry("optimizer", Optimizer)
+Optimizer.opt_registry = _registry.entries
+register = Optimizer.register
+
+
+def create(name: Any, **kwargs: Any) -> Optimizer:
+    """An optimizer by name ('sgd', 'Adam', any case) with its settings, or the one given."""
+    known = _registry.entries
+    if isinstance(name, str) and name.lower() in _NOT_YET and name.lower() not in known:
+        raise ArgumentValueError(
+            f"optimizer '{name}' is not built yet (there are: {', '.join(sorted(known))})"
+        )
+    made: Optimizer = _registry.create(name, **kwargs)
+    return made
+
+
+def _check_own(cls: type, what: str) -> None:
+    if cls.__module__.partition(".")[0] != __name__.partition(".")[0]:
+        raise NotForThisError(
+            f"{what} {cls.__name__} is defined in module '{cls.__module__}', not in minigluon: it "
+            "cannot travel by name and settings, because another process would not know the class"
+        )
+
+
+def from_wire(name: str, settings: dict[str, Any]) -> Optimizer:
+    """The optimizer that ``wire()`` described; nothing but the known classes can come of it."""
+    rest = dict(settings)
+    schedule = rest.pop("lr_scheduler", None)
+    counts = plain.decode(rest.pop("_begin_counts", {"pairs": []}))
+    optimizer: Optimizer = _registry.find(name)()
+    optimizer.apply_settings(rest)
+    optimizer.__setstate__({"_begin_counts": counts})
+    if schedule is not None:
+        optimizer.lr_scheduler = plain.scheduler(*schedule)
+    return optimizer

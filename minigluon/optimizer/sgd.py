@@ -1,0 +1,74 @@
+"""Stochastic gradient descent, plain and with momentum."""
+from __future__ import annotations
+
+from typing import Any
+
+from .. import ndarray as nd
+from ..ndarray import NDArray
+from .optimizer import Index, Optimizer, State, register
+
+__all__ = ["SGD"]
+
+
+@register
+class SGD(Optimizer):
+    """Stochastic gradient descent.
+
+    With ``g = clip(rescale_grad * grad)``: without momentum ``w = (1 - lr * wd) * w - lr * g``;
+    with it ``m = momentum * m - lr * (g + wd * w)`` and ``w = w + m``.
+
+    Args:
+        momentum: share of the last step kept in the next.
+        lazy_update: for row_sparse gradients, update only the rows that are present.
+        kwargs: settings of every Optimizer (learning_rate, wd, clip_gradient, ...).
+
+    >>> import minigluon as mx
+    >>> w, sgd = mx.nd.ones((2,)), SGD(learning_rate=0.5)
+    >>> sgd.update(0, w, mx.nd.ones((2,)), sgd.create_state(0, w))
+    >>> w.asnumpy().tolist()
+    [0.5, 0.5]
+    """
+
+    momentum_op = "sgd_mom_update"
+
+    def __init__(self, momentum: float = 0.0, lazy_update: bool = True, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.momentum = momentum
+        self.lazy_update = lazy_update
+
+    def create_state(self, index: Index, weight: NDArray) -> State:
+        """The momentum, or None without one."""
+        return nd.zeros_like(weight) if self.momentum else None
+
+    def _settings(self, index: Index) -> dict[str, Any]:
+        self._update_count(index)
+        return {
+            "lr": self._get_lr(index),
+            "wd": self._get_wd(index),
+            "rescale_grad": self.rescale_grad,
+            "clip_gradient": -1.0 if self.clip_gradient is None else self.clip_gradient,
+        }
+
+    def update(self, index: Index, weight: NDArray, grad: NDArray, state: State) -> None:
+        """One step on `weight`; `state` is the momentum or None."""
+        settings = self._settings(index)
+        if state is None:
+            nd.sgd_update(weight, grad, out=weight, **settings)
+        else:
+            update = getattr(nd, self.momentum_op)
+            update(weight, grad, state, out=weight, momentum=self.momentum, **settings)
+
+    def update_multi_precision(
+        self, index: Index, weight: NDArray, grad: NDArray, state: State
+    ) -> None:
+        """One step; float16 weights are rounded from their float32 copy."""
+        if not self._is_half(weight):
+            self.update(index, weight, grad, state)
+            return
+        momentum, master = state
+        settings = self._settings(index)
+        if momentum is None:
+            nd.mp_sgd_update(weight, grad, master, out=weight, **settings)
+        else:
+            update = getattr(nd, f"mp_{self.momentum_op}")
+            update(weight, grad, momentum, master, out=weight, momentum=self.momentum, **settings)

@@ -1,0 +1,128 @@
+"""Updater: an optimizer and the states of the weights it has met."""
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..autograd import pause
+from ..base import ArgumentValueError
+from ..context import Context
+from ..ndarray import NDArray
+from .optimizer import Index, Optimizer, State
+
+__all__ = ["Updater", "dump_states", "get_updater", "load_states"]
+
+
+class Updater:
+    """``updater(index, grad, weight)`` makes the state at the first call and updates the weight.
+
+    >>> import minigluon as mx
+    >>> w, updater = mx.nd.ones((2,)), get_updater(mx.optimizer.SGD(learning_rate=0.5))
+    >>> updater(0, mx.nd.ones((2,)), w)
+    >>> w.asnumpy().tolist()
+    [0.5, 0.5]
+    """
+
+    def __init__(self, optimizer: Optimizer) -> None:
+        self.optimizer = optimizer
+        self.states: dict[Index, State] = {}
+        self.states_synced: dict[Index, bool] = {}
+
+    def __call__(
+        self,
+        index: Index | Sequence[Index],
+        grad: NDArray | Sequence[NDArray],
+        weight: NDArray | Sequence[NDArray],
+    ) -> None:
+        """Update one weight, or several at once by lists of equal length."""
+        with pause():
+            if isinstance(index, (list, tuple)):
+                for one, g, w in zip(index, grad, weight, strict=True):
+                    self._update(one, g, w)
+            else:
+                self._update(index, grad, weight)
+
+    def _update(self, index: Any, grad: Any, weight: Any) -> None:
+        self.optimizer._set_current_context(weight.context)
+        if index not in self.states:
+            self.states[index] = self.optimizer.create_state_multi_precision(index, weight)
+        elif not self.states_synced.get(index):
+            self.states[index] = self.sync_state_context(self.states[index], weight.context)
+        self.states_synced[index] = True
+        self.optimizer.update_multi_precision(index, weight, grad, self.states[index])
+
+    def sync_state_context(self, state: State, context: Context) -> State:
+        """The state with all its arrays on `context`."""
+        if isinstance(state, NDArray):
+            return state.as_in_context(context)
+        if isinstance(state, (tuple, list)):
+            return type(state)(self.sync_state_context(part, context) for part in state)
+        return state
+
+    def get_states(self, dump_optimizer: bool = False) -> bytes:
+        """All states as bytes, with the optimizer itself (its counts, its settings) if wished."""
+        return dump_states([self], dump_optimizer)
+
+    def set_states(self, states: bytes) -> None:
+        """Take over what `get_states` gave; arrays move to their weights' contexts when used."""
+        load_states([self], states)
+
+
+def get_updater(optimizer: Optimizer) -> Updater:
+    """An Updater for `optimizer`."""
+    return Updater(optimizer)
+
+
+def dump_states(updaters: Sequence[Updater], dump_optimizer: bool = False) -> bytes:
+    """The states of the updaters of one model, one for each context, as bytes.
+
+    The first one's states come as MXNet writes them: a pickled dict by index, or a pair of it and
+    the optimizer. What differs on further contexts is added at the end.
+    """
+    first = updaters[0]
+    rest = [_different(first.states, updater.states) for updater in updaters[1:]]
+    content: Any = first.states
+    if dump_optimizer or rest:
+        content = (first.states, first.optimizer if dump_optimizer else None)
+    return pickle.dumps((*content, rest) if rest else content)
+
+
+def load_states(updaters: Sequence[Updater], states: bytes) -> None:
+    """Give each updater its states; the optimizer, where there is one, becomes all updaters'."""
+    content = pickle.loads(states)
+    if isinstance(content, dict):
+        content = (content, None)
+    if not isinstance(content, tuple) or not isinstance(content[0], dict):
+        raise ArgumentValueError("optimizer states: expected the bytes of Updater.get_states()")
+    first, optimizer, rest = (*content, [])[:3]
+    for place, updater in enumerate(updaters):
+        own = rest[place - 1] if 0 < place <= len(rest) else {}
+        updater.states = {k: _copied(own.get(k, state)) for k, state in first.items()}
+        updater.states.update({k: state for k, state in own.items() if k not in first})
+        updater.states_synced = {}
+        if optimizer is not None:
+            updater.optimizer = optimizer
+
+
+def _different(first: dict[Index, State], other: dict[Index, State]) -> dict[Index, State]:
+    return {k: state for k, state in other.items() if not _equal(state, first.get(k))}
+
+
+def _equal(a: State, b: State) -> bool:
+    if isinstance(a, NDArray) and isinstance(b, NDArray):
+        return a.shape == b.shape and np.array_equal(a.asnumpy(), b.asnumpy(), equal_nan=True)
+    if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):
+        return len(a) == len(b) and all(map(_equal, a, b))
+    return a is None and b is None
+
+
+def _copied(state: State) -> State:
+    """A copy of the state, so that updaters which start alike do not share arrays."""
+    if isinstance(state, NDArray):
+        return state.copyto(state.context)
+    if isinstance(state, (tuple, list)):
+        return type(state)(_copied(part) for part in state)
+    return state
