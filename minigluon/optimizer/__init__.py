@@ -6,9 +6,9 @@ from .nag import NAG
 from .optimizer import Optimizer, create, from_wire, register
 from .sgd import SGD
 from .testing import Test
-from .updater import Updater, get_updater
+from .updater import Updater, get_updater, load_states, save_states
 
 __all__ = [
     "NAG", "SGD", "Adam", "Optimizer", "Test", "Updater", "create", "from_wire", "get_updater",
-    "register",
+    "load_states", "register", "save_states",
 ]

@@ -1,7 +1,10 @@
 """Updater: an optimizer and the states of the weights it has met."""
 from __future__ import annotations
 
+import contextlib
+import os
 import pickle
+import secrets
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,7 +16,7 @@ from ..context import Context
 from ..ndarray import NDArray
 from .optimizer import Index, Optimizer, State
 
-__all__ = ["Updater", "dump_states", "get_updater", "load_states"]
+__all__ = ["Updater", "get_updater", "load_states", "save_states"]
 
 
 class Updater:
@@ -64,11 +67,11 @@ class Updater:
 
     def get_states(self, dump_optimizer: bool = False) -> bytes:
         """All states as bytes, with the optimizer itself (its counts, its settings) if wished."""
-        return dump_states([self], dump_optimizer)
+        return _dumped([self], dump_optimizer)
 
     def set_states(self, states: bytes) -> None:
         """Take over what `get_states` gave; arrays move to their weights' contexts when used."""
-        load_states([self], states)
+        _give([self], states)
 
 
 def get_updater(optimizer: Optimizer) -> Updater:
@@ -76,11 +79,33 @@ def get_updater(optimizer: Optimizer) -> Updater:
     return Updater(optimizer)
 
 
-def dump_states(updaters: Sequence[Updater], dump_optimizer: bool = False) -> bytes:
-    """The states of the updaters of one model, one for each context, as bytes.
+def save_states(fname: str, updaters: Sequence[Updater], dump_optimizer: bool = False) -> None:
+    """Write the states of one model's updaters, one for each context, to a file.
 
-    The first one's states come as MXNet writes them: a pickled dict by index, or a pair of it and
-    the optimizer. What differs on further contexts is added at the end.
+    The file is replaced as a whole or, on any error, not at all (B68).
+    """
+    draft = f"{os.path.realpath(fname)}.{secrets.token_hex(6)}.tmp"
+    try:
+        with open(draft, "xb") as file:
+            file.write(_dumped(updaters, dump_optimizer))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, os.path.realpath(fname))
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(draft)
+        raise
+
+
+def load_states(fname: str, updaters: Sequence[Updater]) -> None:
+    """Give each updater its states from a file; a saved optimizer becomes the one of all."""
+    with open(fname, "rb") as file:
+        _give(updaters, file.read())
+
+
+def _dumped(updaters: Sequence[Updater], dump_optimizer: bool) -> bytes:
+    """The first one's states come as MXNet writes them: a pickled dict by index, or a pair of it
+    and the optimizer. What differs on further contexts (B22) is added at the end.
     """
     first = updaters[0]
     rest = [_different(first.states, updater.states) for updater in updaters[1:]]
@@ -90,8 +115,7 @@ def dump_states(updaters: Sequence[Updater], dump_optimizer: bool = False) -> by
     return pickle.dumps((*content, rest) if rest else content)
 
 
-def load_states(updaters: Sequence[Updater], states: bytes) -> None:
-    """Give each updater its states; the optimizer, where there is one, becomes all updaters'."""
+def _give(updaters: Sequence[Updater], states: bytes) -> None:
     content = pickle.loads(states)
     if isinstance(content, dict):
         content = (content, None)

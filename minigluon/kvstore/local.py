@@ -1,0 +1,146 @@
+"""The store of one process: values summed over its devices, kept on one of them."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .. import optimizer as opt
+from ..base import KVStoreError, NotForThisError, ShapeError
+from ..context import cpu
+from .api import Key, KeyKind, Keys, KVStoreBase, Updater, Values, group
+from .reduce import reduce
+
+if TYPE_CHECKING:
+    from ..ndarray import NDArray
+
+__all__ = ["KVStore"]
+
+
+class KVStore(KVStoreBase):
+    """'local': sums on the CPU; 'device': sums where the first value given for a key lives.
+
+    A push without optimizer or updater replaces the stored value by the sum.
+
+    Args:
+        name: the type, as shown by `type`.
+
+    >>> import minigluon as mx
+    >>> kv = KVStore("device")
+    >>> kv.init(3, mx.nd.zeros((2,)))
+    >>> kv.push(3, [mx.nd.ones((2,), ctx=mx.cpu(i)) for i in range(4)])
+    >>> out = mx.nd.empty((2,))
+    >>> kv.pull(3, out=out)
+    >>> out.asnumpy().tolist()
+    [4.0, 4.0]
+    """
+
+    def __init__(self, name: str = "local") -> None:
+        self._name = name
+        self._on_device = name.lower() in ("device", "local_allreduce_device")
+        self._kind = KeyKind()
+        self._values: dict[Key, NDArray] = {}
+        self._updater: Updater | None = None
+
+    @property
+    def type(self) -> str:
+        return self._name
+
+    @staticmethod
+    def is_capable(capability: str) -> bool:
+        """True for 'optimizer'. Keys cost little each, so there is no 'batch'."""
+        return capability.lower() == KVStoreBase.OPTIMIZER
+
+    def _grouped(self, key: Keys, value: Values) -> dict[Key, list[NDArray]]:
+        grouped = group(key, value)
+        self._kind.check(list(grouped))
+        return grouped
+
+    def _stored(self, key: Key) -> NDArray:
+        try:
+            return self._values[key]
+        except KeyError:
+            raise KVStoreError(
+                f"KVStore: key {key!r} has not been initialized; call init({key!r}, value) first"
+            ) from None
+
+    # -- values ---------------------------------------------------------------------------------
+
+    def init(self, key: Keys, value: Values) -> None:
+        grouped = self._grouped(key, value)
+        for one in grouped:
+            if one in self._values:
+                raise KVStoreError(f"KVStore: key {one!r} is initialized already; use push")
+        for one, arrays in grouped.items():
+            first = arrays[0]
+            self._values[one] = first.copyto(first.context if self._on_device else cpu())
+
+    def broadcast(self, key: Keys, value: Values, out: Values, priority: Any = 0) -> None:
+        self.init(key, value)
+        self.pull(key, out, priority)
+
+    def push(self, key: Keys, value: Values, priority: Any = 0) -> None:
+        for one, arrays in self._grouped(key, value).items():
+            stored = self._stored(one)
+            self._merge(one, stored, self._sum(one, arrays, stored))
+
+    def _sum(self, key: Key, arrays: list[NDArray], stored: NDArray) -> NDArray:
+        if arrays[0].shape != stored.shape:
+            raise ShapeError(
+                f"KVStore: key {key!r} has shape {stored.shape}, got {arrays[0].shape}"
+            )
+        return reduce(arrays, stored.context)
+
+    def _merge(self, key: Key, stored: NDArray, merged: NDArray) -> None:
+        if self._updater is None:
+            stored._write(merged._sync())
+        else:
+            self._updater(key, merged, stored)
+
+    def pull(
+        self, key: Keys, out: Values = None, priority: Any = 0, ignore_sparse: bool = True
+    ) -> None:
+        for one, arrays in self._grouped(key, out).items():
+            stored = self._stored(one)
+            for array in arrays:
+                stored.copyto(array)
+
+    def pushpull(self, key: Keys, value: Values, out: Values = None, priority: Any = 0) -> None:
+        self.push(key, value, priority)
+        self.pull(key, value if out is None else out, priority)
+
+    # -- updates --------------------------------------------------------------------------------
+
+    def set_updater(self, updater: Updater) -> None:
+        self._updater = updater
+
+    def set_optimizer(self, optimizer: opt.Optimizer) -> None:
+        self._updater = opt.get_updater(optimizer)
+
+    def _states(self) -> opt.Updater:
+        if not isinstance(self._updater, opt.Updater):
+            raise KVStoreError("KVStore: there are no optimizer states; call set_optimizer first")
+        return self._updater
+
+    def save_optimizer_states(self, fname: str, dump_optimizer: bool = False) -> None:
+        opt.save_states(fname, [self._states()], dump_optimizer)
+
+    def load_optimizer_states(self, fname: str) -> None:
+        opt.load_states(fname, [self._states()])
+
+    def set_gradient_compression(self, compression_params: dict[str, Any]) -> None:
+        if not isinstance(compression_params, dict) or "type" not in compression_params:
+            raise KVStoreError(
+                f"gradient compression: expected a dict with 'type', got {compression_params!r}"
+            )
+        if compression_params["type"] not in ("1bit", "2bit", "fp16", "none"):
+            raise KVStoreError(
+                f"gradient compression: unknown type {compression_params['type']!r}; "
+                "expected '2bit' or '1bit'"
+            )
+        if not self._on_device:
+            raise KVStoreError(
+                f"gradient compression: KVStore '{self.type}' sums on the CPU and has none; "
+                "it is for 'device' and the dist types"
+            )
+        raise NotForThisError(
+            f"gradient compression '{compression_params['type']}' is not built yet"
+        )
