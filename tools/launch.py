@@ -4,6 +4,7 @@
 The code is the folder `minigluon_launch` beside this file; `pip install` puts the same folder
 into the environment as the command `minigluon-launch`.
 """
+
 from __future__ import annotations
 
 import sys

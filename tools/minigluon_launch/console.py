@@ -1,4 +1,5 @@
 """The output of all roles on one terminal or in one file, readable."""
+
 from __future__ import annotations
 
 import os

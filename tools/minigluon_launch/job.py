@@ -1,4 +1,5 @@
 """The running job: one event loop over roles, their output, and signals."""
+
 from __future__ import annotations
 
 import contextlib
@@ -39,6 +40,7 @@ class _Child:
         self.streams = {self.kept.stdout: (0, Splitter()), self.kept.stderr: (1, Splitter())}
         self.reported = b""
         self.gone = False
+        self.keeper_killed = False
 
     @property
     def finished(self) -> bool:
@@ -71,6 +73,7 @@ class _Child:
         self.kept.control.close()
         os.waitpid(self.kept.pid, 0)
         if self.outcome.status is None:  # somebody killed the keeper, and so the role
+            self.keeper_killed = True
             self.outcome.status, self.outcome.when = -signal.SIGKILL, time.monotonic()
 
 
@@ -104,8 +107,9 @@ class Job:
             self._start()
             while not all(child.finished for child in self.children):
                 self._wait()
+                if any(child.keeper_killed and child.streams for child in self.children):
+                    self._end_strays()
                 self._decide(time.monotonic())
-            self._end_strays()
             code = self._conclude()
             self.deadline = None
             while self.console.waiting_fd is not None and len(self.signals) < 2:
@@ -239,9 +243,12 @@ class Job:
                 child.streams.clear()
 
     def _end_strays(self) -> None:
-        """Kill what a killed keeper has left to us: our descendants that carry this job's id."""
+        """Kill what a killed keeper has left to us: this job's processes below no keeper."""
+        below = keeper.descendants(os.getpid())
+        kept = {child.kept.pid for child in self.children if not child.gone}
+        kept.update(pid for root in tuple(kept) for pid in keeper.descendants(root))
         mark = f"MINIGLUON_JOB_ID={self.plan.job}".encode()
-        for pid in keeper.descendants(os.getpid()):
+        for pid in set(below) - kept:
             with contextlib.suppress(OSError):
                 if mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
                     os.kill(pid, signal.SIGKILL)

@@ -12,6 +12,7 @@ The role in turn is killed by the kernel if its keeper is.
 Linux gives both halves (PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG); elsewhere a role's process
 group is what can be ended.
 """
+
 from __future__ import annotations
 
 import contextlib
@@ -30,6 +31,7 @@ __all__ = ["KILL", "TERM", "Kept", "adopt_orphans", "descendants", "start"]
 TERM, KILL = b"T", b"K"
 LEFTOVER_SECONDS = 2.0  # what children may use after their role, or the launcher, has ended
 GIVE_UP_SECONDS = 5.0  # after SIGKILL: a process that is still there cannot be ended
+_RESTORED = (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ)
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 
@@ -146,7 +148,7 @@ class _Keeper:
         _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != keeper:
             return  # the keeper ended before the kernel knew that we end with it
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ):
+        for number in _RESTORED:
             signal.signal(number, signal.SIG_DFL)
         os.dup2(self.out, 1)
         os.dup2(self.err, 2)

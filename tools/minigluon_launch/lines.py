@@ -1,4 +1,5 @@
 """Bytes as they come out of a process -> whole lines, and states of a progress bar."""
+
 from __future__ import annotations
 
 import re

@@ -1,4 +1,5 @@
 """The door: main(argv) -> exit code."""
+
 from __future__ import annotations
 
 import os

@@ -1,4 +1,5 @@
 """The command line, read and checked before anything is started."""
+
 from __future__ import annotations
 
 import argparse
@@ -62,16 +63,30 @@ def _parser() -> argparse.ArgumentParser:
     add("-s", "--num-servers", type=int, metavar="S", help="server processes (default: N)")
     add("-H", "--hostfile", metavar="FILE", help="one host a line (not built yet)")
     add("--launcher", choices=LAUNCHERS, help="how processes are started (only local is built)")
-    setting = {"action": "append", "default": [], "metavar": "K[=V]"}
-    add("--env", **setting, help="set K for every role; K alone: K must be set here, and passes on")
-    add("--env-worker", **setting, help="the same, for workers only")
-    add("--env-server", **setting, help="the same, for servers and the scheduler only")
+    for option, whom in (
+        ("--env", "every role"),
+        ("--env-worker", "workers only"),
+        ("--env-server", "servers and the scheduler only"),
+    ):
+        add(
+            option,
+            action="append",
+            default=[],
+            metavar="K[=V]",
+            help=f"an environment variable for {whom}; K alone passes on the value it has here",
+        )
     add("--sync-dst-dir", metavar="DIR", help="copy the working folder to hosts (not built yet)")
     add("--p3", action="store_true", help="priority-based propagation (not built yet)")
-    add("--grace", type=float, default=5.0, metavar="SECONDS",
-        help="time between the request to end and the kill (default: 5)")
+    add(
+        "--grace",
+        type=float,
+        default=5.0,
+        metavar="SECONDS",
+        help="time between the request to end and the kill (default: 5)",
+    )
     add("--verbose", action="store_true", help="say what is started, and PS_VERBOSE=1 for roles")
-    add("--role-command", default="", help=argparse.SUPPRESS)  # in place of the servers' own, for tests
+    # What runs in place of servers and scheduler: tests of the launcher alone use it.
+    add("--role-command", default="", help=argparse.SUPPRESS)
     add("command", nargs=argparse.REMAINDER, help="what each worker runs; x.py means python x.py")
     return parser
 

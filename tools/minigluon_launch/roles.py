@@ -1,4 +1,5 @@
 """From Options to the processes of the job: who runs what, with which environment."""
+
 from __future__ import annotations
 
 import os
@@ -79,21 +80,17 @@ def make_plan(options: Options, environ: Mapping[str, str], columns: int | None 
     for name in ("DMLC_ROLE", "DMLC_WORKER_ID", "DMLC_SERVER_ID"):
         common.pop(name, None)
     _add_defaults(common, options, columns)
-    roles = [Role("scheduler", 0, _server_command(options), _environment(common, options, "scheduler", 0))]
-    for kind, count, command in (
-        ("server", options.servers, _server_command(options)),
-        ("worker", options.workers, options.command),
-    ):
-        roles += [Role(kind, rank, command, _environment(common, options, kind, rank)) for rank in range(count)]
+    counts = (("scheduler", 1), ("server", options.servers), ("worker", options.workers))
+    roles = [_role(common, options, kind, rank) for kind, count in counts for rank in range(count)]
     return Plan(job, tuple(roles), f"{host}:{port}", hold)
 
 
-def _environment(common: Mapping[str, str], options: Options, kind: str, rank: int) -> dict[str, str]:
-    own = options.env_worker if kind == "worker" else options.env_server
-    fixed = {"DMLC_ROLE": kind}
+def _role(common: Mapping[str, str], options: Options, kind: str, rank: int) -> Role:
+    works = kind == "worker"
+    env = {**common, **(options.env_worker if works else options.env_server), "DMLC_ROLE": kind}
     if kind != "scheduler":
-        fixed[f"DMLC_{kind.upper()}_ID"] = str(rank)
-    return {**common, **own, **fixed}
+        env[f"DMLC_{kind.upper()}_ID"] = str(rank)
+    return Role(kind, rank, options.command if works else _server_command(options), env)
 
 
 def _add_defaults(env: dict[str, str], options: Options, columns: int | None) -> None:
@@ -127,9 +124,11 @@ def _server_command(options: Options) -> tuple[str, ...]:
     """Servers and scheduler run minigluon's own loop, in the Python that the workers use."""
     if options.role_command:
         return options.role_command
-    first = options.command[0]
-    python = first if re.fullmatch(r"python(\d(\.\d+)?)?", os.path.basename(first)) else sys.executable
-    return (python if shutil.which(python) else sys.executable, "-m", "minigluon.kvstore.dist")
+    python = options.command[0]
+    named = re.fullmatch(r"python(\d(\.\d+)?)?", os.path.basename(python))
+    if named is None or shutil.which(python) is None:
+        python = sys.executable
+    return (python, "-m", "minigluon.kvstore.dist")
 
 
 def _reserve(host: str, port: str) -> tuple[socket.socket, int]:
@@ -143,14 +142,18 @@ def _reserve(host: str, port: str) -> tuple[socket.socket, int]:
             host, int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
     except (OSError, ValueError, OverflowError) as error:
-        raise StartError(f"scheduler address {host}:{port}: {error}; "
-                         "check DMLC_PS_ROOT_URI and DMLC_PS_ROOT_PORT") from error
+        raise StartError(
+            f"scheduler address {host}:{port}: {error}; "
+            "check DMLC_PS_ROOT_URI and DMLC_PS_ROOT_PORT"
+        ) from error
     held = socket.socket(family, kind, proto)
     try:
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         held.bind(address)
     except OSError as error:
         held.close()
-        raise StartError(f"scheduler address {host}:{port}: {error.strerror}; set DMLC_PS_ROOT_PORT "
-                         "to a free port, or unset it to have one chosen") from error
+        raise StartError(
+            f"scheduler address {host}:{port}: {error.strerror}; set DMLC_PS_ROOT_PORT "
+            "to a free port, or unset it to have one chosen"
+        ) from error
     return held, held.getsockname()[1]

@@ -1,11 +1,20 @@
 """Who failed first, which exit code the job has, and the words about it."""
+
 from __future__ import annotations
 
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["INFRASTRUCTURE", "Outcome", "culprit", "describe", "exit_code", "is_consequence", "report"]
+__all__ = [
+    "INFRASTRUCTURE",
+    "Outcome",
+    "culprit",
+    "describe",
+    "exit_code",
+    "is_consequence",
+    "report",
+]
 
 INFRASTRUCTURE = 75  # EX_TEMPFAIL: not the script's fault; starting again may help
 _LAST_LINES = 14
@@ -107,7 +116,7 @@ def _last_words(lines: Sequence[bytes]) -> list[bytes]:
     starts = [index for index, line in enumerate(lines) if line.startswith(_TRACEBACK)]
     if not starts:
         return lines[-5:]
-    shown = lines[starts[-1]:]
+    shown = lines[starts[-1] :]
     if len(shown) > _LAST_LINES:
-        shown = [shown[0], b"  ...", *shown[2 - _LAST_LINES:]]
+        shown = [shown[0], b"  ...", *shown[2 - _LAST_LINES :]]
     return shown
