@@ -58,3 +58,6 @@ class AttrScope(metaclass=_Current):
     def __exit__(self, *_: object) -> None:
         self._all.pop()
         _thread.current = self._outer.pop()
+
+
+_thread = _Thread()

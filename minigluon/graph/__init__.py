@@ -8,11 +8,11 @@ How a HybridBlock goes through this room (the consumer is ``nn/hybrid.py``)::
     # 1. trace: call hybrid_forward with F = minigluon.symbol on variables
     data = symbol.var("data0")
     weight = symbol.var("dense0_weight")              # or Parameter.var()
-    out = block.hybrid_forward(symbol, data, weight=weight)    # a Symbol, or nested lists of them
-    entries = [entry for each in flat(out) for entry in each.entries]   # Symbol.entries: list[Entry]
+    out = block.hybrid_forward(symbol, data, weight=weight)    # a Symbol, or nested lists
+    entries = [entry for each in flat(out) for entry in each.entries]   # list[Entry]
 
     # 2. the variables in depth-first order: arguments and auxiliary states, as nodes
-    variables = graph.variables(entries)              # list[Node]; node.name is the parameter's name
+    variables = graph.variables(entries)              # list[Node]; node.name: the parameter's
 
     # 3. shapes and types; also for deferred parameters. Unknown: 0 in a shape, None for a shape
     found = graph.infer_shape(entries, {"data0": (2, 3), "dense0_weight": (10, 0)})

@@ -17,7 +17,7 @@ __all__ = ["CompiledGraph", "GraphOperator"]
 
 
 class _Step(NamedTuple):
-    """One call of the program: slots it reads, slots it fills (-1: nobody wants it), slots to free."""
+    """One call: slots it reads, slots it fills (-1: nobody wants it), slots to free after it."""
 
     op: Operator
     attrs: Attrs

@@ -1,4 +1,4 @@
-"""Graph to graph: common subexpressions merged. (Nodes that nothing needs are gone by themselves.)"""
+"""Graph to graph: common subexpressions merged. (What nothing needs is gone by itself.)"""
 from __future__ import annotations
 
 from collections.abc import Sequence

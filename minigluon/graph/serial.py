@@ -22,7 +22,7 @@ _VERSION = 10901
 
 
 def attr_texts(node: Node) -> dict[str, str]:
-    """A node's operator attributes as text: required ones and those that differ from the default."""
+    """A node's operator attributes as text: those required, and those unlike the default."""
     op = node.op
     if op is None:
         return {}

@@ -1,0 +1,33 @@
+"""The graph face: ``sym.X`` for every operator, Symbol, variables, loading, binding."""
+from __future__ import annotations
+
+from ..ops import subspaces as _subspaces
+from .bind import Executor
+from .create import (
+    BINARY_FUNCTIONS,
+    Variable,
+    arange,
+    eye,
+    full,
+    make_functions,
+    ones,
+    pow,
+    var,
+    zeros,
+)
+from .symbol import Group, Symbol, load, load_json
+
+_functions = make_functions()
+for _word, _space in _subspaces(_functions).items():
+    globals()[_word] = _space
+for _name, _function in _functions.items():
+    globals().setdefault(_name, _function)
+globals().update(BINARY_FUNCTIONS)
+fromjson = load_json
+
+__all__ = ["Executor", "Group", "Symbol", "Variable", "arange", "eye", "fromjson", "full", "load",
+           "load_json", "ones", "pow", "var", "zeros"]
+__all__ += sorted(
+    name for name in (*_functions, *BINARY_FUNCTIONS)
+    if not name.startswith("_") and name not in __all__
+)

@@ -1,0 +1,264 @@
+"""How symbols are made: variables, operator calls, Python operators, arrays of constants."""
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..attribute import AttrScope
+from ..base import ArgumentError, ArgumentValueError, DTypeError, dtype_name
+from ..graph import Entry, Node
+from ..graph.infer import DTYPE_CODES
+from ..graph.serial import HIDDEN_KEYS
+from ..name import NameManager
+from ..ops import BINARY, Operator, find_operator, registry
+from ..ops.face import function, methods
+from .symbol import Symbol, checked_attrs, one_entry
+
+__all__ = ["BINARY_FUNCTIONS", "Variable", "arange", "binary", "eye", "full", "make_functions",
+           "ones", "pow", "var", "zeros"]
+
+_NUMBERS = (int, float, np.generic)
+_STORAGE_CODES = {"default": "0", "row_sparse": "1", "csr": "2"}
+
+
+def var(name: str, attr: dict[str, str] | None = None, shape: Sequence[int] | None = None,
+        lr_mult: float | None = None, wd_mult: float | None = None, dtype: Any = None,
+        init: Any = None, stype: str | None = None, profiler_scope: str | None = None,
+        **kwargs: str) -> Symbol:
+    """A variable: an input of a graph, given as an array when it runs.
+
+    Args:
+        name: its name.
+        attr: user attributes (strings), over those of the AttrScope.
+        shape: a hint for infer_shape; 0 is an unknown dimension.
+        lr_mult, wd_mult: multipliers for the optimizer.
+        dtype: element type. init: an Initializer or its JSON text. stype: storage type.
+        kwargs: further attributes, named ``__like_this__``.
+
+    >>> import minigluon as mx
+    >>> mx.sym.var("w", lr_mult=2).attr("lr_mult")
+    '2'
+    """
+    if not isinstance(name, str):
+        raise ArgumentError(f"var: expected a name, got {name!r}")
+    attrs = checked_attrs(AttrScope.current.get(attr))
+    for key, value in (("shape", shape), ("lr_mult", lr_mult), ("wd_mult", wd_mult),
+                       ("profiler_scope", profiler_scope)):
+        if value is not None:
+            attrs[f"__{key}__"] = str(tuple(value) if isinstance(value, list) else value)
+    if dtype is not None:
+        text = dtype_name(dtype)
+        attrs["__dtype__"] = str(DTYPE_CODES.get(text, text))
+    if init is not None:
+        attrs["__init__"] = init if isinstance(init, str) else init.dumps()
+    if stype is not None:
+        attrs["__storage_type__"] = _STORAGE_CODES[stype]
+    for key, text in kwargs.items():
+        if not (key.startswith("__") and key.endswith("__")):
+            raise ArgumentValueError(
+                f"var: unknown argument '{key}'; further attributes start and end with double "
+                f"underscores: __{key}__")
+        attrs[key] = str(text)
+    return Symbol([Entry(Node(None, name, extra_attrs=attrs), 0)])
+
+
+Variable = var
+
+
+def create(hint: str, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Symbol:
+    """What calling an operator means for symbols: a new node; missing inputs become variables."""
+    name = kwargs.pop("name", None)
+    attrs = AttrScope.current.get(kwargs.pop("attr", None))
+    for key in HIDDEN_KEYS:
+        if key in kwargs and key not in op.parsers:
+            attrs[key] = str(kwargs.pop(key))
+    for key in ("ctx", "out"):
+        if key not in op.parsers:
+            kwargs.pop(key, None)  # where a graph runs is decided when it is bound
+    if op.variadic and "num_args" not in op.parsers:
+        kwargs.pop("num_args", None)
+    if op.variadic and len(args) == 1 and isinstance(args[0], Symbol):
+        args = (list(args[0]),)  # all outputs of one symbol
+    training = kwargs.pop("training", None) if op.needs_training else None
+    given, parsed = op.bind(args, kwargs)
+    if training is not None:
+        parsed = {**parsed, "training": bool(training)}
+    node = Node(op, NameManager.current.get(name, hint), (), parsed, checked_attrs(attrs))
+    node.inputs = _inputs(op, node, given)
+    return Symbol(node.outputs())
+
+
+def _inputs(op: Operator, node: Node, given: Sequence[Any]) -> list[Entry]:
+    if op.variadic:
+        word = op.input_names[-1]
+        return [one_entry(value, op.name, f"{word}[{i}]") for i, value in enumerate(given)]
+    wanted = op.list_inputs(node.attrs)
+    op_inputs = []
+    for place in range(max(len(wanted), len(given))):
+        value = given[place] if place < len(given) else None
+        name = (wanted if place < len(wanted) else op.input_names)[place]
+        op_inputs.append(_missing(node, name) if value is None else one_entry(value, op.name, name))
+    return op_inputs
+
+
+def _missing(node: Node, name: str) -> Entry:
+    """A variable ``NODE_weight`` for an input that was not given; it inherits ``__x__``."""
+    inherited = {key: value for key, value in node.extra_attrs.items() if key.startswith("__")}
+    return Entry(Node(None, f"{node.name}_{name}", extra_attrs=inherited), 0)
+
+
+def make_functions() -> dict[str, Callable[..., Any]]:
+    """``sym.X`` for every operator; the name that was called is the hint for the node's name."""
+    return {name: function(op, partial(create, name.lower()), name, ("name", "attr"))
+            for name, op in registry.items()}
+
+
+# -- Python operators -----------------------------------------------------------------------------
+
+# word -> the operator for two symbols, which must have equal shapes (MXNet: ``_plus0`` and so on)
+_SAME_SHAPE = {"add": "elemwise_add", "subtract": "elemwise_sub", "multiply": "elemwise_mul",
+               "divide": "elemwise_div", "modulo": "_mod", "power": "_power",
+               "maximum": "_maximum", "minimum": "_minimum", "equal": "_equal",
+               "not_equal": "_not_equal", "greater": "_greater",
+               "greater_equal": "_greater_equal", "lesser": "_lesser",
+               "lesser_equal": "_lesser_equal", "logical_and": "_logical_and",
+               "logical_or": "_logical_or", "logical_xor": "_logical_xor"}
+_HINTS = {"add": "_plus", "subtract": "_minus", "multiply": "_mul", "divide": "_div"}
+
+
+def binary(word: str, lhs: Any, rhs: Any, name: str | None = None) -> Any:
+    """``lhs word rhs`` for symbols and numbers in any mix (numbers only: plain Python)."""
+    both, right_scalar, left_scalar = BINARY[word]
+    hint = _HINTS.get(word, _SAME_SHAPE[word])
+    settings = {} if name is None else {"name": name}
+    if isinstance(lhs, Symbol) and isinstance(rhs, Symbol):
+        op = find_operator(_SAME_SHAPE[word] if _SAME_SHAPE[word] in registry else both)
+        return create(hint, op, (lhs, rhs), settings)
+    if isinstance(lhs, Symbol) and isinstance(rhs, _NUMBERS):
+        return _with_scalar(right_scalar, lhs, rhs, settings)
+    if isinstance(rhs, Symbol) and isinstance(lhs, _NUMBERS):
+        return _with_scalar(left_scalar, rhs, lhs, settings)
+    if isinstance(lhs, _NUMBERS) and isinstance(rhs, _NUMBERS):
+        return _PLAIN[word](lhs, rhs)
+    raise DTypeError(f"{word}: expected Symbols or numbers, got {type(lhs).__name__} and "
+                     f"{type(rhs).__name__}")
+
+
+def _with_scalar(name: str, data: Symbol, scalar: Any, settings: dict[str, Any]) -> Symbol:
+    hint = name.removesuffix("_scalar") + "scalar"
+    return create(hint, find_operator(name), (data,), {**settings, "scalar": scalar})
+
+
+_PLAIN: dict[str, Callable[[Any, Any], Any]] = {
+    "add": lambda a, b: a + b, "subtract": lambda a, b: a - b, "multiply": lambda a, b: a * b,
+    "divide": lambda a, b: a / b, "modulo": lambda a, b: a % b, "power": lambda a, b: a**b,
+    "maximum": max, "minimum": min,
+    "equal": lambda a, b: float(a == b), "not_equal": lambda a, b: float(a != b),
+    "greater": lambda a, b: float(a > b), "greater_equal": lambda a, b: float(a >= b),
+    "lesser": lambda a, b: float(a < b), "lesser_equal": lambda a, b: float(a <= b),
+    "logical_and": lambda a, b: float(bool(a) and bool(b)),
+    "logical_or": lambda a, b: float(bool(a) or bool(b)),
+    "logical_xor": lambda a, b: float(bool(a) != bool(b)),
+}
+
+
+def _binary_function(word: str) -> Callable[..., Any]:
+    def call(lhs: Any, rhs: Any, name: str | None = None) -> Any:
+        return binary(word, lhs, rhs, name)
+
+    call.__name__ = call.__qualname__ = word
+    call.__doc__ = f"{word} of two symbols of equal shape, or of a symbol and a number."
+    return call
+
+
+BINARY_FUNCTIONS = {word: _binary_function(word) for word in BINARY}
+pow = BINARY_FUNCTIONS["power"]
+
+
+def _attach_operators() -> None:
+    """Python's operators and the operators' methods, on Symbol."""
+    def forward(word: str, unlike: bool | None = None) -> Callable[[Symbol, Any], Any]:
+        def method(self: Symbol, other: Any) -> Any:
+            if isinstance(other, (Symbol, *_NUMBERS)):
+                return binary(word, self, other)
+            # `x == None` is asked by code that tests for missing inputs
+            return unlike if unlike is not None and other is None else NotImplemented
+
+        return method
+
+    def reflected(word: str) -> Callable[[Symbol, Any], Any]:
+        def method(self: Symbol, other: Any) -> Any:
+            return binary(word, other, self) if isinstance(other, _NUMBERS) else NotImplemented
+
+        return method
+
+    for name, word in {"add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide",
+                       "mod": "modulo", "pow": "power"}.items():
+        setattr(Symbol, f"__{name}__", forward(word))
+        setattr(Symbol, f"__r{name}__", reflected(word))
+    for name, word in {"gt": "greater", "ge": "greater_equal", "lt": "lesser",
+                       "le": "lesser_equal"}.items():
+        setattr(Symbol, f"__{name}__", forward(word))
+    Symbol.__eq__ = forward("equal", False)  # type: ignore[method-assign, assignment]
+    Symbol.__ne__ = forward("not_equal", True)  # type: ignore[method-assign, assignment]
+    Symbol.__neg__ = lambda self: binary("multiply", self, -1.0)  # type: ignore[attr-defined]
+    Symbol.__abs__ = lambda self: _call("abs", self)  # type: ignore[attr-defined]
+    Symbol.reshape = _reshape  # type: ignore[attr-defined]
+    Symbol.astype = _astype  # type: ignore[attr-defined]
+    for name, op in methods():
+        if name not in Symbol.__dict__:
+            setattr(Symbol, name, function(op, partial(create, name.lower()), name))
+
+
+def _call(name: str, *args: Any, **kwargs: Any) -> Symbol:
+    return create(name.lower(), find_operator(name), args, kwargs)
+
+
+def _reshape(self: Symbol, *shape: Any, **kwargs: Any) -> Symbol:
+    """The array with another shape: ``x.reshape((2, -1))``, ``x.reshape(2, -1)``, ``shape=``."""
+    if shape:
+        kwargs["shape"] = shape if isinstance(shape[0], int) else shape[0]
+    return create("reshape", find_operator("Reshape"), (self,), kwargs)
+
+
+def _astype(self: Symbol, dtype: Any, **kwargs: Any) -> Symbol:
+    """The array with another element type."""
+    return create("cast", find_operator("Cast"), (self,), {"dtype": dtype, **kwargs})
+
+
+# -- constants ------------------------------------------------------------------------------------
+
+
+def zeros(shape: Any, dtype: Any = None, **kwargs: Any) -> Symbol:
+    """An array of zeros. Args: shape, dtype (float32), name."""
+    return _call("_zeros", shape=shape, dtype=dtype or "float32", **kwargs)
+
+
+def ones(shape: Any, dtype: Any = None, **kwargs: Any) -> Symbol:
+    """An array of ones. Args: shape, dtype (float32), name."""
+    return _call("_ones", shape=shape, dtype=dtype or "float32", **kwargs)
+
+
+def full(shape: Any, val: float, dtype: Any = None, **kwargs: Any) -> Symbol:
+    """An array filled with `val`. Args: shape, val, dtype (float32), name."""
+    return _call("_full", shape=shape, dtype=dtype or "float32", value=val, **kwargs)
+
+
+def arange(start: float, stop: float | None = None, step: float = 1.0, repeat: int = 1,
+           name: str | None = None, dtype: Any = None) -> Symbol:
+    """Numbers from `start` up to before `stop`; with one number, from 0 up to it."""
+    if stop is None:
+        start, stop = 0, start
+    return _call("_arange", start=start, stop=stop, step=step, repeat=repeat,
+                 dtype=dtype or "float32", name=name)
+
+
+def eye(N: int, M: int = 0, k: int = 0, dtype: Any = None, **kwargs: Any) -> Symbol:
+    """Ones on diagonal number `k`, zeros elsewhere. Args: N rows, M columns (0: N), k, dtype."""
+    return _call("_eye", N=N, M=M, k=k, dtype=dtype or "float32", **kwargs)
+
+
+_attach_operators()
