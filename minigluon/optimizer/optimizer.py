@@ -225,7 +225,13 @@ class Optimizer:
         self._all_index_update_counts = {0: self._index_update_count}
 
     def live_settings(self) -> dict[str, Any]:
-        """Everything a user may change during training, as JSON values; schedulers left out."""
+        """Everything a user may change during training, as JSON values.
+
+        Left out are a scheduler, which moves on by itself, and what has no JSON form.
+        """
+        return self._settings_on_wire(strict=False)
+
+    def _settings_on_wire(self, strict: bool) -> dict[str, Any]:
         settings = {
             name: value
             for name, value in vars(self).items()
@@ -234,7 +240,14 @@ class Optimizer:
         for kind in ("lr_mult", "wd_mult"):
             mults = {index: float(getattr(p, kind)) for index, p in self.param_dict.items()}
             settings[kind] = {**settings[kind], **mults}
-        return {name: plain.encode(value, self._where(name)) for name, value in settings.items()}
+        encoded: dict[str, Any] = {}
+        for name, value in settings.items():
+            try:
+                encoded[name] = plain.encode(value, self._where(name))
+            except NotForThisError:
+                if strict:
+                    raise
+        return encoded
 
     def apply_settings(self, settings: dict[str, Any]) -> None:
         """Take over what another process' `live_settings` (or a part of them) says."""
@@ -253,7 +266,7 @@ class Optimizer:
         NotForThisError: another process could not find it.
         """
         _check_own(type(self), "optimizer")
-        settings = self.live_settings()
+        settings = self._settings_on_wire(strict=True)
         moving = {name: getattr(self, name) for name in _MOVING if name != "sym_info"}
         moving["_begin_counts"] = self._settle_counts()
         for name, value in moving.items():

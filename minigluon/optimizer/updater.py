@@ -85,16 +85,17 @@ def save_states(fname: str, updaters: Sequence[Updater], dump_optimizer: bool = 
     The file is replaced as a whole or, on any error, not at all (B68).
     """
     draft = f"{os.path.realpath(fname)}.{secrets.token_hex(6)}.tmp"
+    content = _dumped(updaters, dump_optimizer)
     try:
         with open(draft, "xb") as file:
-            file.write(_dumped(updaters, dump_optimizer))
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         os.replace(draft, os.path.realpath(fname))
-    except BaseException:
+    except OSError as error:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(draft)
-        raise
+        raise OSError(error.errno, f"cannot write: {error.strerror}", fname) from error
 
 
 def load_states(fname: str, updaters: Sequence[Updater]) -> None:

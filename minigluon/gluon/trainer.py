@@ -1,0 +1,419 @@
+"""Trainer: gradients of Parameters, through a KVStore or not, become new values.
+
+The one place where networks (``nn``) and stores (``kvstore``) meet.
+"""
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .. import kvstore as kvs
+from .. import ndarray as nd
+from .. import optimizer as opt
+from ..autograd import pause
+from ..base import ArgumentValueError, KVStoreError, env_bool
+from ..context import Context
+from ..kvstore.api import capable
+from ..nn import Parameter, ParameterDict
+
+__all__ = ["Trainer"]
+
+
+class Trainer:
+    """Apply an optimizer to a set of Parameters.
+
+    `batch_size` of `step` is that of one worker's gradients summed: N workers with batches of B
+    and ``step(N * B)`` do what one worker does with a batch of N * B (B31).
+
+    Args:
+        params: Parameters by name (``net.collect_params()``; taken in the order of the names) or a
+            list of them.
+        optimizer: name or Optimizer.
+        optimizer_params: settings for an optimizer given by name.
+        kvstore: name, KVStoreBase or None. Names other than dist ones need no store at all where
+            there is one context only.
+        compression_params: given to the store's ``set_gradient_compression``.
+        update_on_kvstore: run the optimizer in the store (True), in this Trainer (False), or where
+            it suits the store and MXNET_UPDATE_ON_KVSTORE (None). A wish that cannot be met is a
+            ValueError when the store is made, in the first step.
+
+    >>> import minigluon as mx
+    >>> w = mx.gluon.Parameter("w", shape=(2,))
+    >>> w.initialize("ones")
+    >>> trainer = Trainer([w], "sgd", {"learning_rate": 0.5})
+    >>> with mx.autograd.record():
+    ...     loss = (w.data() * 2).sum()
+    >>> loss.backward()
+    >>> trainer.step(batch_size=1)
+    >>> w.data().asnumpy().tolist()
+    [0.0, 0.0]
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        optimizer: Any,
+        optimizer_params: dict[str, Any] | None = None,
+        kvstore: Any = "device",
+        compression_params: dict[str, Any] | None = None,
+        update_on_kvstore: bool | None = None,
+    ) -> None:
+        self._params = _in_order(params)
+        self._param2idx = {param.name: i for i, param in enumerate(self._params)}
+        for param in self._params:
+            param._set_trainer(self)
+        self._compression_params = compression_params
+        self._contexts = self._check_contexts()
+        self._init_optimizer(optimizer, optimizer_params)
+        self._scale = self._optimizer.rescale_grad
+        self._kvstore_params = {"kvstore": kvstore, "update_on_kvstore": update_on_kvstore}
+        self._kvstore: Any = None
+        self._clear_kvstore()
+
+    def _clear_kvstore(self) -> None:
+        self._kv_initialized = False
+        self._kvstore = None
+        self._distributed: bool | None = None
+        self._update_on_kvstore: bool | None = None
+        self._sent: dict[str, Any] = {}
+        self._params_to_init = list(self._params)
+
+    def _check_contexts(self) -> list[Context]:
+        contexts: list[Context] | None = None
+        for param in self._params:
+            here = param.list_ctx()
+            assert contexts is None or contexts == here, (
+                f"Trainer: all Parameters must be on the same contexts, but {param.name} is on "
+                f"{here} and those before it on {contexts}"
+            )
+            contexts = here
+        return list(contexts or [])
+
+    def _init_optimizer(self, optimizer: Any, optimizer_params: dict[str, Any] | None) -> None:
+        by_index = dict(enumerate(self._params))
+        if isinstance(optimizer, opt.Optimizer):
+            assert not optimizer_params, (
+                "Trainer: optimizer_params must be None when the optimizer is an Optimizer; "
+                "give the settings to it"
+            )
+            self._optimizer = optimizer
+            optimizer.param_dict = by_index
+        else:
+            settings = {**(optimizer_params or {}), "param_dict": by_index}
+            self._optimizer = opt.create(optimizer, **settings)
+        self._updaters = [opt.get_updater(self._optimizer) for _ in self._contexts or [None]]
+
+    def _adopt(self, optimizer: opt.Optimizer) -> None:
+        """Make an optimizer that came out of a file the one of these Parameters."""
+        optimizer.param_dict = dict(enumerate(self._params))
+        self._optimizer = optimizer
+
+    # -- the store ------------------------------------------------------------------------------
+
+    def _init_kvstore(self) -> None:
+        """Make the store and decide who updates."""
+        store = self._make_store()
+        self._distributed = store is not None and "dist" in store.type
+        if store is None:
+            self._kvstore, self._update_on_kvstore = None, None
+        else:
+            update = self._who_updates(store)
+            if self._compression_params:
+                store.set_gradient_compression(self._compression_params)
+            if update:
+                store.set_optimizer(self._optimizer)
+                self._keep_states(store)
+                self._sent = self._optimizer.live_settings() if self._distributed else {}
+            self._kvstore, self._update_on_kvstore = store, update
+        self._kv_initialized = True
+
+    def _make_store(self) -> Any:
+        wish, update = self._kvstore_params["kvstore"], self._kvstore_params["update_on_kvstore"]
+        if wish is None or wish == "":
+            if update:
+                raise ArgumentValueError("Trainer: update_on_kvstore=True needs a kvstore")
+            return None
+        if isinstance(wish, kvs.KVStoreBase):
+            return wish
+        if not isinstance(wish, str):
+            raise ArgumentValueError(f"Trainer: kvstore must be a name or KVStore, got {wish!r}")
+        alone = len(self._contexts) == 1 and "dist" not in wish
+        sparse = any(param._stype != "default" for param in self._params)
+        registered = wish.lower() in kvs.KVStoreBase.registry.entries
+        if alone and not sparse and not update and not registered:
+            return None
+        return kvs.create(wish)
+
+    def _who_updates(self, store: Any) -> bool:
+        """Whether the optimizer runs in the store; ValueError for a wish that cannot be met."""
+        wish = self._kvstore_params["update_on_kvstore"]
+        can = capable(store, kvs.KVStoreBase.OPTIMIZER)
+        if wish and not can:
+            raise ArgumentValueError(
+                f"Trainer: update_on_kvstore=True, but KVStore '{store.type}' cannot run an "
+                "optimizer; use update_on_kvstore=False"
+            )
+        must = self._must_update_there(store)
+        if must and wish is False:
+            raise ArgumentValueError(
+                f"Trainer: update_on_kvstore=False cannot be honoured on KVStore '{store.type}' "
+                f"with {must}; leave it out or set it to True"
+            )
+        if wish is not None:
+            return bool(wish)
+        if must:
+            return True
+        if any(param._grad_stype != "default" for param in self._params):
+            return False
+        return can and env_bool("MXNET_UPDATE_ON_KVSTORE", True)
+
+    def _must_update_there(self, store: Any) -> str:
+        """Why only the store can run the optimizer; empty if the Trainer can as well."""
+        if any(param._stype != "default" for param in self._params):
+            return "row_sparse weights"
+        if self._distributed and any(p._grad_stype != "default" for p in self._params):
+            return "row_sparse gradients"
+        return "asynchronous training" if "async" in store.type else ""
+
+    def _keep_states(self, store: Any) -> None:
+        """Go on with states that an earlier store had (parameters were loaded in between)."""
+        updater = getattr(store, "_updater", None)
+        if isinstance(updater, opt.Updater) and self._updaters[0].states:
+            updater.states = self._updaters[0].states
+
+    def _init_params(self) -> None:
+        """Put the values that exist by now into the store; deferred ones wait."""
+        ready = [param for param in self._params_to_init if not param._deferred_init]
+        self._params_to_init = [param for param in self._params_to_init if param._deferred_init]
+        if self._kvstore is None or not ready:
+            return
+        keys = [self._param2idx[param.name] for param in ready]
+        copies = [param.list_data() for param in ready]
+        if capable(self._kvstore, kvs.KVStoreBase.BATCH):
+            self._kvstore.broadcast(keys, [arrays[0] for arrays in copies], copies)
+        else:
+            for key, arrays in zip(keys, copies, strict=True):
+                self._kvstore.broadcast(key, arrays[0], arrays)
+
+    def _ensure_ready(self) -> None:
+        if not self._kv_initialized:
+            self._init_kvstore()
+        if self._params_to_init:
+            self._init_params()
+
+    def _reset_kvstore(self) -> None:
+        """Start anew with the values that the Parameters have now (they were loaded)."""
+        if self._kvstore is not None and self._distributed:
+            if not self._update_on_kvstore:
+                return
+            raise KVStoreError(
+                "Trainer: parameters were set while the servers of a distributed KVStore hold "
+                "them; load them before the first step, or use update_on_kvstore=False"
+            )
+        updater = getattr(self._kvstore, "_updater", None)
+        if self._update_on_kvstore and isinstance(updater, opt.Updater):
+            self._updaters[0].states = updater.states
+        self._clear_kvstore()
+
+    # -- the learning rate ----------------------------------------------------------------------
+
+    @property
+    def learning_rate(self) -> float:
+        """The current learning rate of the optimizer."""
+        return self._optimizer.learning_rate
+
+    @property
+    def optimizer(self) -> opt.Optimizer:
+        """The optimizer."""
+        return self._optimizer
+
+    def set_learning_rate(self, lr: float) -> None:
+        """Set the learning rate from the next step on; UserWarning where a scheduler decides."""
+        self._optimizer.set_learning_rate(lr)
+
+    # -- a step ---------------------------------------------------------------------------------
+
+    def step(self, batch_size: int, ignore_stale_grad: bool = False) -> None:
+        """One step: sum the gradients over devices and workers, update, spread the new values.
+
+        Args:
+            batch_size: gradients are divided by it.
+            ignore_stale_grad: leave Parameters alone whose gradient no backward has written since
+                the last step; otherwise they are a UserWarning.
+        """
+        self._check_and_rescale_grad(self._scale / batch_size)
+        self._ensure_ready()
+        with pause():
+            fresh = self._fresh(ignore_stale_grad)
+            self._allreduce_grads(fresh)
+            self._update(fresh)
+
+    def allreduce_grads(self) -> None:
+        """Sum the gradients over devices and workers, for ``update`` after a look at them."""
+        self._ensure_ready()
+        self._only_apart("allreduce_grads")
+        with pause():
+            self._allreduce_grads([i for i, p in enumerate(self._params) if p.grad_req != "null"])
+
+    def update(self, batch_size: int, ignore_stale_grad: bool = False) -> None:
+        """Apply the gradients that ``allreduce_grads`` has summed; arguments as in `step`."""
+        self._ensure_ready()
+        self._only_apart("update")
+        self._check_and_rescale_grad(self._scale / batch_size)
+        with pause():
+            self._update(self._fresh(ignore_stale_grad))
+
+    def _only_apart(self, what: str) -> None:
+        assert not (self._kvstore is not None and self._update_on_kvstore), (
+            f"Trainer.{what}() is not possible when the KVStore runs the optimizer: gradients and "
+            "update are one there; make the Trainer with update_on_kvstore=False, or call step()"
+        )
+
+    def _check_and_rescale_grad(self, scale: float) -> None:
+        before = self._optimizer.rescale_grad
+        if self._update_on_kvstore and self._distributed and self._sent and before != scale:
+            warnings.warn(
+                f"Trainer: the gradient scale changes from {before:g} to {scale:g} (another "
+                "batch_size?). The servers follow; all workers must give the same batch_size.",
+                UserWarning,
+                stacklevel=3,
+            )
+        self._optimizer.rescale_grad = scale
+
+    def _fresh(self, ignore_stale_grad: bool) -> list[int]:
+        """Indices of the Parameters to update; stale ones raise before anything has changed."""
+        fresh = []
+        for i, param in enumerate(self._params):
+            if param.grad_req == "null":
+                continue
+            if ignore_stale_grad and param._deferred_init:
+                continue
+            stale = [data.context for data in _data_of(param) if not data._fresh_grad]
+            if stale and not ignore_stale_grad:
+                raise UserWarning(
+                    f"Gradient of Parameter `{param.name}` on context {stale[0]} has not been "
+                    "updated by backward since last `step`. This could mean a bug in your model "
+                    "that made it only use a subset of the Parameters (Blocks) for this iteration. "
+                    "If you are intentionally only using a subset, call step with "
+                    "ignore_stale_grad=True to suppress this warning and skip updating of "
+                    "Parameters with stale gradient"
+                )
+            if len(stale) < len(self._contexts):
+                fresh.append(i)
+        return fresh
+
+    def _allreduce_grads(self, indices: Sequence[int]) -> None:
+        store = self._kvstore
+        if store is None:
+            return
+        indices = self._pushed(indices)
+        grads = [self._params[i].list_grad() for i in indices]
+        outs = [self._params[i].list_data() for i in indices] if self._update_on_kvstore else grads
+        if self._distributed and self._update_on_kvstore:
+            self._send_settings()
+        if capable(store, kvs.KVStoreBase.BATCH):
+            if indices:
+                store.pushpull(list(indices), grads, out=outs, priority=[-i for i in indices])
+        else:
+            for i, grad, out in zip(indices, grads, outs, strict=True):
+                if out is grad:
+                    store.pushpull(i, grad, priority=-i)
+                else:
+                    store.pushpull(i, grad, out=out, priority=-i)
+        if self._distributed and self._update_on_kvstore:
+            self._optimizer._update_count(indices)  # so that learning_rate shows the schedule
+
+    def _pushed(self, indices: Sequence[int]) -> Sequence[int]:
+        """The keys of this step. All workers must push the same ones: stale gradients as zeros."""
+        if not self._distributed:
+            return indices
+        everyone = [
+            i for i, param in enumerate(self._params)
+            if param.grad_req != "null" and not param._deferred_init
+        ]
+        for i in set(everyone).difference(indices):
+            for grad in self._params[i].list_grad():
+                grad[:] = 0
+        return everyone
+
+    def _send_settings(self) -> None:
+        """Tell the servers what the user has changed on the optimizer since the last step."""
+        now = self._optimizer.live_settings()
+        changed = {name: value for name, value in now.items() if self._sent.get(name) != value}
+        if changed:
+            self._kvstore.update_optimizer_settings(changed)
+            self._sent = now
+
+    def _update(self, indices: Sequence[int]) -> None:
+        here = not (self._kvstore is not None and self._update_on_kvstore)
+        for i in indices:
+            param = self._params[i]
+            arrays = param.list_data()
+            if here:
+                for updater, data, grad in zip(
+                    self._updaters, arrays, param.list_grad(), strict=True
+                ):
+                    updater(i, grad, data)
+            for data in arrays:
+                data._fresh_grad = False
+
+    def _row_sparse_pull(
+        self, parameter: Parameter, out: Any, row_id: Any, full_idx: bool = False
+    ) -> None:
+        """Fetch the rows `row_id` of a row_sparse parameter from the store."""
+        self._ensure_ready()
+        key = self._param2idx[parameter.name]
+        self._kvstore.row_sparse_pull(key, out=out, row_ids=row_id, priority=-key)
+
+    # -- files ----------------------------------------------------------------------------------
+
+    def save_states(self, fname: str) -> None:
+        """Write optimizer and states to a file, also before the first step (B23).
+
+        The file is replaced as a whole or not at all; states of every context are kept (B22).
+        """
+        self._ensure_ready()
+        if self._update_on_kvstore:
+            self._kvstore.save_optimizer_states(fname, dump_optimizer=True)
+        else:
+            opt.save_states(fname, self._updaters, dump_optimizer=True)
+
+    def load_states(self, fname: str) -> None:
+        """Go on with what `save_states` wrote, also before the first step."""
+        self._ensure_ready()
+        if self._update_on_kvstore:
+            self._kvstore.load_optimizer_states(fname)
+            updater = getattr(self._kvstore, "_updater", None)
+            if isinstance(updater, opt.Updater):
+                self._adopt(updater.optimizer)
+        else:
+            opt.load_states(fname, self._updaters)
+            self._adopt(self._updaters[0].optimizer)
+
+
+def _data_of(param: Parameter) -> list[nd.NDArray]:
+    """Its arrays, or an error that says which layer no forward has reached (B62)."""
+    if param._data is None and param._deferred_init:
+        raise type(param._missing())(
+            f"Trainer: Parameter '{param.name}' still has no shape: its layer was not reached by "
+            "the forward. Use it in forward, give it its input size, leave it out of the "
+            "Trainer's parameters, or set its grad_req to 'null'"
+        )
+    return param.list_data()
+
+
+def _in_order(params: Any) -> list[Parameter]:
+    """The Parameters by index, each once (B43)."""
+    if isinstance(params, (Mapping, ParameterDict)):
+        params = [params[name] for name in sorted(params.keys())]
+    if not isinstance(params, (list, tuple)):
+        raise ArgumentValueError(
+            f"Trainer: expected a ParameterDict, dict or list of Parameters, got {type(params)}"
+        )
+    for param in params:
+        if not isinstance(param, Parameter):
+            raise ArgumentValueError(
+                f"Trainer: expected a list of Parameters, got one of {type(param)}"
+            )
+    return list({id(param): param for param in params}.values())
