@@ -39,10 +39,10 @@ from __future__ import annotations
 from .executor import CompiledGraph
 from .gradient import gradient
 from .infer import Inferred, infer_dtype, infer_shape
-from .ir import Entry, F, GraphFace, Node, auxiliary, topological, variables
+from .ir import Entry, F, GraphFace, Node, auxiliary, substitute, topological, variables
 from .serial import from_json, to_json
 
 __all__ = [
     "CompiledGraph", "Entry", "F", "GraphFace", "Inferred", "Node", "auxiliary", "from_json",
-    "gradient", "infer_dtype", "infer_shape", "to_json", "topological", "variables",
+    "gradient", "infer_dtype", "infer_shape", "substitute", "to_json", "topological", "variables",
 ]

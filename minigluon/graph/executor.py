@@ -155,8 +155,8 @@ class CompiledGraph:
                     slots[slot] = None
         except MXNetError as error:
             raise (locate(error, step.node) if step else error) from error.__cause__
-        results = [slots[i] for i in self._results]
-        return tuple(_own(results, len(self.outputs)))
+        returned = [slots[i] for i in self._results]
+        return tuple(_own(returned, len(self.outputs)))
 
     def _known(self, values: Sequence[Any]) -> Mapping[Node, Any]:
         return dict(zip(self.variables, values, strict=True))

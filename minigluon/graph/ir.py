@@ -51,7 +51,7 @@ class Entry(NamedTuple):
     """Output number `index` of `node`."""
 
     node: Node
-    index: int
+    index: int  # type: ignore[assignment]  # hides tuple.index, which nobody needs here
 
 
 def topological(entries: Iterable[Entry]) -> list[Node]:
@@ -87,11 +87,16 @@ def auxiliary(entries: Iterable[Entry]) -> list[Node]:
 
 
 def impure(node: Node, training: bool) -> bool:
-    """Whether running the node twice differs from running it once: it draws or it writes."""
+    """Whether running the node twice differs from running it once: it draws or it writes.
+
+    An operator that asks for the mode (Dropout) draws only in training, or if its ``mode`` says so.
+    """
     op = node.op
     if op is None:
         return False
-    return op.needs_rng or bool(mutated(node, training))
+    active = not op.needs_training or node.attrs.get("training", training)
+    draws = op.needs_rng and (active or node.attrs.get("mode") == "always")
+    return bool(draws or mutated(node, training))
 
 
 def mutated(node: Node, training: bool) -> list[Entry]:

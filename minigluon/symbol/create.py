@@ -204,17 +204,17 @@ def _attach_operators() -> None:
         setattr(Symbol, f"__{name}__", forward(word))
     Symbol.__eq__ = forward("equal", False)  # type: ignore[method-assign, assignment]
     Symbol.__ne__ = forward("not_equal", True)  # type: ignore[method-assign, assignment]
-    Symbol.__neg__ = lambda self: binary("multiply", self, -1.0)  # type: ignore[attr-defined]
-    Symbol.__abs__ = lambda self: _call("abs", self)  # type: ignore[attr-defined]
-    Symbol.reshape = _reshape  # type: ignore[attr-defined]
-    Symbol.astype = _astype  # type: ignore[attr-defined]
+    for name, function_ in {"__neg__": lambda self: binary("multiply", self, -1.0),
+                            "__abs__": lambda self: _call("abs", self),
+                            "reshape": _reshape, "astype": _astype}.items():
+        setattr(Symbol, name, function_)
     for name, op in methods():
         if name not in Symbol.__dict__:
             setattr(Symbol, name, function(op, partial(create, name.lower()), name))
 
 
-def _call(name: str, *args: Any, **kwargs: Any) -> Symbol:
-    return create(name.lower(), find_operator(name), args, kwargs)
+def _call(op_name: str, /, *args: Any, **kwargs: Any) -> Symbol:
+    return create(op_name, find_operator(op_name), args, kwargs)
 
 
 def _reshape(self: Symbol, *shape: Any, **kwargs: Any) -> Symbol:
