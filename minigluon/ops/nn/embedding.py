@@ -1,0 +1,84 @@
+"""Embedding: rows of a table, looked up by number."""
+from __future__ import annotations
+
+from typing import Any
+
+from ..attrs import DType
+from ..operator import Attrs, MaybeShape, operator
+from ..rules import like_shape, merge_shapes
+
+__all__ = ["embedding", "embedding_grad"]
+
+
+def _embedding_shape(shapes: list[MaybeShape], attrs: Attrs) -> tuple[list[MaybeShape],
+                                                                      list[MaybeShape]]:
+    data, weight = shapes
+    weight = merge_shapes((attrs["input_dim"], attrs["output_dim"]), weight,
+                          "shapes of weight (needed and given)")
+    return [data, weight], [None if data is None else (*data, attrs["output_dim"])]
+
+
+def _embedding_dtype(dtypes: list[Any], attrs: Attrs) -> tuple[list[Any], list[Any]]:
+    data, weight = dtypes
+    weight = weight or attrs["dtype"]
+    return [data or "float32", weight], [weight]
+
+
+def _embedding_gradient(F: Any, dy: Any, out: Any, data: Any, weight: Any,
+                        **attrs: Any) -> list[Any]:
+    return [None, F._embedding_grad(dy, data, weight, **attrs)]
+
+
+def _rows(xp: Any, data: Any, count: int) -> Any:
+    return xp.clip(data, 0, count - 1).astype(xp.int64)
+
+
+@operator("Embedding", infer=_embedding_shape, infer_dtype=_embedding_dtype,
+          gradient=_embedding_gradient)
+def embedding(
+    xp: Any, data: Any, weight: Any, *, input_dim: int, output_dim: int,
+    dtype: DType = "float32", sparse_grad: bool = False,  # type: ignore[assignment]
+) -> Any:
+    """The rows of `weight` that `data` numbers; numbers out of range are clipped.
+
+    Args:
+        data: row numbers, of any element type. weight: the table.
+        input_dim, output_dim: rows and columns of the table. dtype: its element type.
+        sparse_grad: accepted; the gradient is a dense array for now.
+
+    Shapes:
+        data (*S), weight (input_dim, output_dim) -> (*S, output_dim).
+
+    >>> import numpy as np
+    >>> table = np.arange(6.0).reshape(3, 2)
+    >>> embedding.body(np, np.array([2, 0]), table, input_dim=3, output_dim=2).tolist()
+    [[4.0, 5.0], [0.0, 1.0]]
+    """
+    if weight.shape != (input_dim, output_dim):
+        raise ValueError(f"weight {weight.shape} is not ({input_dim}, {output_dim})")
+    return xp.take(weight, _rows(xp, data, input_dim), axis=0)
+
+
+def _grad_gradient(F: Any, u: Any, out: Any, dy: Any, data: Any, weight: Any,
+                   **attrs: Any) -> list[Any]:
+    return [F.Embedding(data, u, **attrs), None, None]
+
+
+@operator("_embedding_grad", infer=like_shape(2),
+          infer_dtype=lambda dtypes, attrs: (dtypes, [dtypes[2]]), gradient=_grad_gradient)
+def embedding_grad(
+    xp: Any, dy: Any, data: Any, weight: Any, *, input_dim: int, output_dim: int,
+    dtype: DType = "float32", sparse_grad: bool = False,  # type: ignore[assignment]
+) -> Any:
+    """Gradient of Embedding for its table: each row's gradients summed."""
+    total = xp.zeros(weight.shape, xp.float32 if weight.dtype == xp.float16 else weight.dtype)
+    rows = _rows(xp, data, input_dim).reshape(-1)
+    if rows.size:
+        # sorted, each row's gradients are neighbours: one sum over a stretch for each row
+        order = xp.argsort(rows, kind="stable")
+        rows = rows[order]
+        starts = xp.concatenate((xp.zeros(1, rows.dtype), xp.flatnonzero(xp.diff(rows)) + 1))
+        sums = xp.add.reduceat(dy.reshape(-1, output_dim)[order], starts, axis=0,
+                               dtype=total.dtype)
+        total[rows[starts]] = sums
+    return total.astype(weight.dtype, copy=False)
