@@ -3,6 +3,7 @@
 `tools/minigluon_launch` is installed as a package of its own beside `minigluon`: the launcher must
 not import what it launches, and `python tools/launch.py` must work where nothing is installed.
 """
+
 from __future__ import annotations
 
 from setuptools import find_packages, setup

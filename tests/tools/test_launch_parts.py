@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from minigluon_launch.console import BAR_SECONDS, Console
 from minigluon_launch.lines import Splitter
 from minigluon_launch.options import LAUNCHERS, parse

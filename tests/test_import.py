@@ -1,0 +1,78 @@
+"""Importing minigluon does nothing else: checked in fresh processes."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import pkgutil
+import subprocess
+import sys
+from types import ModuleType
+
+import pytest
+
+import minigluon
+
+LOOK = """
+import json, sys, threading
+before = set(sys.modules)
+import minigluon
+print(json.dumps({
+    "new": sorted({name.split(".")[0] for name in set(sys.modules) - before}),
+    "ours": sorted(name for name in sys.modules if name.startswith("minigluon")),
+    "threads": threading.active_count(),
+    "tasks": len(__import__("os").listdir("/proc/self/task")),
+}))
+"""
+
+
+def _fresh(code: str, *options: str, **settings: str) -> subprocess.CompletedProcess[str]:
+    env = {name: value for name, value in os.environ.items() if not name.startswith("DMLC_")}
+    return subprocess.run(
+        [sys.executable, "-W", "error", *options, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**env, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", **settings},
+        check=False,
+    )
+
+
+def test_import_is_quiet_and_starts_nothing() -> None:
+    done = _fresh(LOOK)
+    assert (done.returncode, done.stderr) == (0, "")
+    seen = json.loads(done.stdout)
+    assert seen["threads"] == seen["tasks"] == 1
+    for guest in ("cupy", "zmq", "cloudpickle", "tqdm", "mpi4py", "multiprocessing"):
+        assert guest not in seen["new"]
+    assert not [name for name in seen["ours"] if ".kvstore.dist" in name or ".device.gpu" in name]
+
+
+def test_import_writes_no_file_and_opens_no_socket() -> None:
+    done = _fresh("import minigluon, os; print(os.listdir('/proc/self/fd'))", "-B")
+    plain = _fresh("import os; print(os.listdir('/proc/self/fd'))", "-B")
+    assert (done.returncode, done.stdout) == (0, plain.stdout)
+
+
+def _modules() -> list[str]:
+    found = pkgutil.walk_packages(minigluon.__path__, "minigluon.")
+    return [info.name for info in found if not info.name.endswith("__main__")]
+
+
+@pytest.mark.parametrize("name", _modules())
+def test_what_a_module_exports_is_there(name: str) -> None:
+    module = _import(name)
+    exported = getattr(module, "__all__", None)
+    if exported is not None:
+        assert [word for word in exported if not hasattr(module, word)] == []
+        assert len(set(exported)) == len(exported)
+
+
+def _import(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name in ("cupy", "mpi4py", "horovod", "byteps"):
+            pytest.skip(f"needs {error.name}, an optional extra")
+        raise
