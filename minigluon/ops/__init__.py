@@ -1,15 +1,21 @@
 """What operators mean: pure functions of arrays. Importing this room enters all of them."""
 from . import (
+    arrange,
     broadcast,
     elemwise,
+    image,
     index,
     init,
+    join,
     linalg,
     nn,
     order,
     random,
     reduce,
+    scalar,
+    sequence,
     shape,
+    slicing,
     update,
 )
 from .attrs import attr_key, attr_text

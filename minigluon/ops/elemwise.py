@@ -1,0 +1,390 @@
+"""Operators of one array, element by element."""
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+from . import special
+from .attrs import DType, Scalar
+from .operator import Attrs, Operator, operator
+from .rules import attr_dtype, like_shape, no_gradient, same_shape
+
+__all__ = ["as_dtype_of"]
+
+Array = Any
+Gradient = Callable[..., Sequence[Any]]
+
+
+def as_dtype_of(result: Array, data: Array) -> Array:
+    """`result` in the element type of `data`: NumPy widens integers, MXNet does not."""
+    return result if result.dtype == data.dtype else result.astype(data.dtype)
+
+
+def _unary(
+    name: str,
+    function: Callable[[Any, Array], Array],
+    gradient: Gradient | None,
+    words: str,
+    example: tuple[str, str],
+    aliases: Sequence[str] = (),
+    method: bool = True,
+) -> Operator:
+    """Enter one function of one array; `example` is (input list, printed result)."""
+
+    def body(xp: Any, data: Array) -> Array:
+        return as_dtype_of(function(xp, data), data)
+
+    values, printed = example
+    body.__doc__ = (
+        f"{words}\n\nArgs:\n    data: any array; integers give integers.\n\n"
+        f"Shapes: data (*S) -> (*S).\n\n>>> import minigluon as mx\n"
+        f">>> print(mx.nd.{name}(mx.nd.array({values})).asnumpy())\n{printed}\n"
+    )
+    methods = (name,) if method else ()
+    return operator(name, infer=same_shape, gradient=gradient, aliases=aliases,
+                    methods=methods)(body)
+
+
+def _times(slope: Callable[[Any, Any, Any], Any]) -> Gradient:
+    """The gradient rule dy * slope(F, x, y)."""
+    return lambda F, dy, out, data: [F.elemwise_mul(dy, slope(F, data, out))]
+
+
+def _scaled(factor: float) -> Gradient:
+    """The gradient rule of a function with one slope everywhere."""
+    return lambda F, dy, out, data: [F._mul_scalar(dy, scalar=factor)]
+
+
+def _same(F: Any, dy: Any, out: Any, data: Any) -> list[Any]:
+    return [dy]
+
+
+def _one_minus_square(F: Any, value: Any) -> Any:
+    return F._rminus_scalar(F.square(value), scalar=1)
+
+
+def _one_plus_square(F: Any, value: Any) -> Any:
+    return F._plus_scalar(F.square(value), scalar=1)
+
+
+# -- signs and rounding ----------------------------------------------------------------------------
+
+def _round(xp: Any, x: Array) -> Array:
+    if x.dtype.kind != "f":
+        return x
+    whole = xp.trunc(x)
+    return whole + xp.where(xp.abs(x - whole) >= 0.5, xp.sign(x), xp.zeros_like(x))
+
+
+def _rint(xp: Any, x: Array) -> Array:
+    if x.dtype.kind != "f":
+        return x
+    low, high = xp.floor(x), xp.ceil(x)
+    return xp.where(x - low <= high - x, low, high)
+
+
+def _whole(name: str) -> Callable[[Any, Array], Array]:
+    return lambda xp, x: getattr(xp, name)(x) if x.dtype.kind == "f" else x
+
+
+_unary("abs", lambda xp, x: xp.abs(x), _times(lambda F, x, y: F.sign(x)),
+       "Absolute value.", ("[-2, 0, 3]", "[2. 0. 3.]"))
+_unary("negative", lambda xp, x: xp.negative(x), _scaled(-1),
+       "The number with the other sign.", ("[-2, 3]", "[ 2. -3.]"), aliases=("_np_negative",))
+_unary("sign", lambda xp, x: xp.sign(x), no_gradient,
+       "-1, 0 or 1.", ("[-2, 0, 3]", "[-1.  0.  1.]"))
+_unary("round", _round, no_gradient, "The nearest whole number; halves away from zero.",
+       ("[-0.5, 1.4, 2.5]", "[-1.  1.  3.]"))
+_unary("rint", _rint, no_gradient, "The nearest whole number; halves go down.",
+       ("[0.5, 1.5, 2.5]", "[0. 1. 2.]"))
+_unary("ceil", _whole("ceil"), no_gradient, "The next whole number up.",
+       ("[1.1, 1.9, 2]", "[2. 2. 2.]"))
+_unary("floor", _whole("floor"), no_gradient, "The next whole number down.",
+       ("[1.1, 1.9, 2]", "[1. 1. 2.]"))
+_unary("trunc", _whole("trunc"), no_gradient, "The whole part, toward zero.",
+       ("[-2.5, 1.9]", "[-2.  1.]"))
+_unary("fix", _whole("trunc"), no_gradient, "The whole part, toward zero.",
+       ("[-2.5, 1.9]", "[-2.  1.]"))
+
+
+# -- exponentials, logarithms, roots ---------------------------------------------------------------
+
+_unary("exp", lambda xp, x: xp.exp(x), _times(lambda F, x, y: y),
+       "e to the power of x.", ("[0, 1]", "[1.        2.7182817]"))
+_unary("expm1", lambda xp, x: xp.expm1(x),
+       _times(lambda F, x, y: F._plus_scalar(y, scalar=1)),
+       "exp(x) - 1, exact near zero.", ("[0, 1]", "[0.        1.7182819]"))
+_unary("log", lambda xp, x: xp.log(x), _times(lambda F, x, y: F.reciprocal(x)),
+       "Natural logarithm.", ("[1, 4]", "[0.        1.3862944]"))
+_unary("log2", lambda xp, x: xp.log2(x),
+       _times(lambda F, x, y: F._rdiv_scalar(x, scalar=1 / math.log(2))),
+       "Logarithm to base 2.", ("[1, 8]", "[0. 3.]"))
+_unary("log10", lambda xp, x: xp.log10(x),
+       _times(lambda F, x, y: F._rdiv_scalar(x, scalar=1 / math.log(10))),
+       "Logarithm to base 10.", ("[1, 100]", "[0. 2.]"))
+_unary("log1p", lambda xp, x: xp.log1p(x),
+       _times(lambda F, x, y: F.reciprocal(F._plus_scalar(x, scalar=1))),
+       "log(1 + x), exact near zero.", ("[0, 3]", "[0.        1.3862944]"))
+_unary("sqrt", lambda xp, x: xp.sqrt(x),
+       _times(lambda F, x, y: F._rdiv_scalar(y, scalar=0.5)),
+       "Square root.", ("[4, 9]", "[2. 3.]"))
+_unary("rsqrt", lambda xp, x: 1 / xp.sqrt(x),
+       _times(lambda F, x, y: F._mul_scalar(F._power_scalar(y, scalar=3), scalar=-0.5)),
+       "One over the square root.", ("[4, 16]", "[0.5  0.25]"))
+_unary("cbrt", lambda xp, x: xp.cbrt(x),
+       _times(lambda F, x, y: F._rdiv_scalar(F.square(y), scalar=1 / 3)),
+       "Cube root.", ("[1, 8]", "[1. 2.]"))
+_unary("rcbrt", lambda xp, x: 1 / xp.cbrt(x),
+       _times(lambda F, x, y: F._mul_scalar(F._power_scalar(y, scalar=4), scalar=-1 / 3)),
+       "One over the cube root.", ("[1, 8]", "[1.  0.5]"))
+_unary("square", lambda xp, x: xp.square(x),
+       _times(lambda F, x, y: F._mul_scalar(x, scalar=2)),
+       "x times x.", ("[2, -3]", "[4. 9.]"))
+_unary("reciprocal", lambda xp, x: 1 / x,
+       _times(lambda F, x, y: F.negative(F.square(y))),
+       "One over x.", ("[2, -4]", "[ 0.5  -0.25]"))
+
+
+# -- trigonometry ----------------------------------------------------------------------------------
+
+_unary("sin", lambda xp, x: xp.sin(x), _times(lambda F, x, y: F.cos(x)),
+       "Sine of an angle in radians.", ("[0, 1]", "[0.        0.841471]"))
+_unary("cos", lambda xp, x: xp.cos(x), _times(lambda F, x, y: F.negative(F.sin(x))),
+       "Cosine of an angle in radians.", ("[0, 1]", "[1.         0.54030234]"))
+_unary("tan", lambda xp, x: xp.tan(x), _times(lambda F, x, y: _one_plus_square(F, y)),
+       "Tangent of an angle in radians.", ("[0, 1]", "[0.        1.5574077]"))
+_unary("arcsin", lambda xp, x: xp.arcsin(x),
+       _times(lambda F, x, y: F.rsqrt(_one_minus_square(F, x))),
+       "The angle whose sine is x.", ("[0, 1]", "[0.        1.5707964]"))
+_unary("arccos", lambda xp, x: xp.arccos(x),
+       _times(lambda F, x, y: F.negative(F.rsqrt(_one_minus_square(F, x)))),
+       "The angle whose cosine is x.", ("[1, 0]", "[0.        1.5707964]"))
+_unary("arctan", lambda xp, x: xp.arctan(x),
+       _times(lambda F, x, y: F.reciprocal(_one_plus_square(F, x))),
+       "The angle whose tangent is x.", ("[0, 1]", "[0.        0.7853982]"))
+_unary("sinh", lambda xp, x: xp.sinh(x), _times(lambda F, x, y: F.cosh(x)),
+       "Hyperbolic sine.", ("[0, 1]", "[0.        1.1752012]"))
+_unary("cosh", lambda xp, x: xp.cosh(x), _times(lambda F, x, y: F.sinh(x)),
+       "Hyperbolic cosine.", ("[0, 1]", "[1.        1.5430806]"))
+_unary("tanh", lambda xp, x: xp.tanh(x), _times(lambda F, x, y: _one_minus_square(F, y)),
+       "Hyperbolic tangent.", ("[0, 1]", "[0.        0.7615942]"))
+_unary("arcsinh", lambda xp, x: xp.arcsinh(x),
+       _times(lambda F, x, y: F.rsqrt(_one_plus_square(F, x))),
+       "Inverse hyperbolic sine.", ("[0, 1]", "[0.        0.8813736]"))
+_unary("arccosh", lambda xp, x: xp.arccosh(x),
+       _times(lambda F, x, y: F.rsqrt(F._minus_scalar(F.square(x), scalar=1))),
+       "Inverse hyperbolic cosine.", ("[1, 2]", "[0.        1.316958]"))
+_unary("arctanh", lambda xp, x: xp.arctanh(x),
+       _times(lambda F, x, y: F.reciprocal(_one_minus_square(F, x))),
+       "Inverse hyperbolic tangent.", ("[0, 0.5]", "[0.        0.5493061]"))
+_unary("degrees", lambda xp, x: xp.degrees(x), _scaled(180 / math.pi),
+       "Radians to degrees.", ("[0, 1]", "[ 0.      57.29578]"))
+_unary("radians", lambda xp, x: xp.radians(x), _scaled(math.pi / 180),
+       "Degrees to radians.", ("[0, 180]", "[0.        3.1415927]"))
+
+
+# -- special functions -----------------------------------------------------------------------------
+
+_unary("erf", special.erf,
+       _times(lambda F, x, y: F._mul_scalar(F.exp(F.negative(F.square(x))),
+                                            scalar=2 / math.sqrt(math.pi))),
+       "The Gauss error function.", ("[0, 1]", "[0.       0.842701]"))
+_unary("gamma", special.gamma, _times(lambda F, x, y: F.elemwise_mul(y, F._digamma(x))),
+       "The gamma function, (x - 1)! at whole numbers.", ("[1, 5]", "[ 1. 24.]"))
+_unary("gammaln", special.lgamma, _times(lambda F, x, y: F._digamma(x)),
+       "The logarithm of |gamma(x)|.", ("[1, 3]", "[0.        0.6931472]"))
+_unary("_digamma", special.digamma, _times(lambda F, x, y: F._trigamma(x)),
+       "The slope of gammaln.", ("[1, 2]", "[-0.5772157  0.4227843]"), method=False)
+_unary("_trigamma", special.trigamma, None,
+       "The slope of digamma.", ("[1]", "[1.6449341]"), method=False)
+
+
+# -- activations -----------------------------------------------------------------------------------
+
+def _sigmoid(xp: Any, x: Array) -> Array:
+    # exp of a negative number only: no overflow on either side
+    decay = xp.exp(-xp.abs(x))
+    return xp.where(x >= 0, xp.ones_like(decay), decay) / (1 + decay)
+
+
+def _relu(xp: Any, x: Array) -> Array:
+    return xp.maximum(x, x.dtype.type(0))
+
+
+_unary("sigmoid", _sigmoid,
+       _times(lambda F, x, y: F.elemwise_mul(y, F._rminus_scalar(y, scalar=1))),
+       "1 / (1 + exp(-x)).", ("[0, 2]", "[0.5       0.8807971]"))
+_unary("relu", _relu, lambda F, dy, out, data: [F._relu_grad(dy, out)],
+       "max(x, 0); the slope at 0 is 0.", ("[-1, 2]", "[0. 2.]"))
+_unary("softsign", lambda xp, x: x / (1 + xp.abs(x)),
+       _times(lambda F, x, y: F.reciprocal(F.square(F._plus_scalar(F.abs(x), scalar=1)))),
+       "x / (1 + |x|).", ("[-1, 3]", "[-0.5   0.75]"))
+
+
+@operator("_relu_grad", infer=same_shape,
+          gradient=lambda F, dy, out, grad, y: [F._relu_grad(dy, y), None])
+def _relu_grad(xp: Any, grad: Array, y: Array) -> Array:
+    """`grad` where the output y of relu is positive, nan where it is nan, else 0."""
+    return xp.where(y > 0, grad, xp.where(y == y, y.dtype.type(0), y))
+
+
+@operator("hard_sigmoid", infer=same_shape, methods=("hard_sigmoid",),
+          gradient=lambda F, dy, out, data, *, alpha, beta: [
+              F.elemwise_mul(dy, F._mul_scalar(_inside(F, out), scalar=alpha))])
+def hard_sigmoid(xp: Any, data: Array, *, alpha: float = 0.2, beta: float = 0.5) -> Array:
+    """max(0, min(1, alpha * x + beta)).
+
+    Args:
+        data: any array. alpha: slope. beta: value at 0.
+
+    Shapes: data (*S) -> (*S).
+
+    >>> import minigluon as mx
+    >>> print(mx.nd.hard_sigmoid(mx.nd.array([-5, 0, 1])).asnumpy())
+    [0.  0.5 0.7]
+    """
+    kind = data.dtype.type
+    return as_dtype_of(xp.clip(data * kind(alpha) + kind(beta), kind(0), kind(1)), data)
+
+
+def _inside(F: Any, out: Any) -> Any:
+    return F.elemwise_mul(F._greater_scalar(out, scalar=0), F._lesser_scalar(out, scalar=1))
+
+
+@operator("smooth_l1", infer=same_shape, methods=("smooth_l1",),
+          gradient=lambda F, dy, out, data, *, scalar: [F.elemwise_mul(dy, F.clip(
+              F._mul_scalar(data, scalar=scalar * scalar), a_min=-1.0, a_max=1.0))])
+def smooth_l1(xp: Any, data: Array, *, scalar: float = 1.0) -> Array:
+    """(scalar x)^2 / 2 where |x| < 1 / scalar^2, else |x| - 1 / (2 scalar^2).
+
+    Args:
+        data: any array. scalar: where the square ends.
+
+    Shapes: data (*S) -> (*S).
+
+    >>> import minigluon as mx
+    >>> print(mx.nd.smooth_l1(mx.nd.array([0.5, -3])).asnumpy())
+    [0.125 2.5  ]
+    """
+    size = xp.abs(data)
+    square = scalar * scalar
+    return as_dtype_of(xp.where(size < 1 / square, (0.5 * square) * data * data,
+                                size - 0.5 / square), data)
+
+
+# -- copies, fills, casts --------------------------------------------------------------------------
+
+_unary("_copy", lambda xp, x: x.copy(), _same, "A copy.", ("[1, 2]", "[1. 2.]"),
+       aliases=("identity",), method=False)
+_unary("BlockGrad", lambda xp, x: x.copy(), no_gradient,
+       "The input; no gradient passes.", ("[1, 2]", "[1. 2.]"), aliases=("stop_gradient",),
+       method=False)
+_unary("zeros_like", lambda xp, x: xp.zeros_like(x), no_gradient,
+       "Zeros of the same shape and type.", ("[1, 2]", "[0. 0.]"))
+_unary("ones_like", lambda xp, x: xp.ones_like(x), no_gradient,
+       "Ones of the same shape and type.", ("[1, 2]", "[1. 1.]"))
+_unary("logical_not", lambda xp, x: xp.logical_not(x), no_gradient,
+       "1 where x is 0, else 0.", ("[0, 2]", "[1. 0.]"), method=False)
+_unary("_contrib_isnan", lambda xp, x: xp.isnan(x), no_gradient,
+       "1 where x is not a number, else 0.", ("[0, float('nan')]", "[0. 1.]"), method=False)
+_unary("_contrib_isinf", lambda xp, x: xp.isinf(x), no_gradient,
+       "1 where x is infinite, else 0.", ("[0, float('inf')]", "[0. 1.]"), method=False)
+_unary("_contrib_isfinite", lambda xp, x: xp.isfinite(x), no_gradient,
+       "1 where x is finite, else 0.", ("[0, float('inf')]", "[1. 0.]"), method=False)
+
+
+@operator("make_loss", infer=same_shape, aliases=("MakeLoss",),
+          gradient=lambda F, dy, out, data, **attrs: [F._make_loss_grad(data, **attrs)])
+def make_loss(xp: Any, data: Array, *, grad_scale: float = 1.0, valid_thresh: float = 0.0,
+              normalization: Literal["null", "batch", "valid"] = "null") -> Array:
+    """The input, as the end of a network: its gradient is `grad_scale`, whatever follows.
+
+    Args:
+        data: loss values. grad_scale: the gradient. normalization: divide it by 1 ('null'), the
+            batch size ('batch'), or the number of values above `valid_thresh` ('valid').
+
+    Shapes: data (*S) -> (*S).
+
+    >>> import minigluon as mx
+    >>> print(mx.nd.make_loss(mx.nd.array([1, 2])).asnumpy())
+    [1. 2.]
+    """
+    return data.copy()
+
+
+@operator("_make_loss_grad", infer=same_shape, gradient=no_gradient)
+def _make_loss_grad(xp: Any, data: Array, *, grad_scale: float, valid_thresh: float,
+                    normalization: str) -> Array:
+    """The gradient of make_loss."""
+    grad = xp.full_like(data, grad_scale)
+    if normalization == "batch":
+        return grad / grad.dtype.type(data.shape[0])
+    if normalization == "valid":
+        valid = xp.maximum((data > valid_thresh).sum(), 1)
+        return grad / valid.astype(grad.dtype)
+    return grad
+
+
+@operator("Cast", infer=same_shape, infer_dtype=attr_dtype(), aliases=("cast",),
+          gradient=lambda F, dy, out, data, *, dtype: [F._cast_like(dy, data)])
+def cast(xp: Any, data: Array, *, dtype: DType) -> Array:
+    """The same numbers in another element type; to integers the fraction is dropped.
+
+    Args:
+        data: any array. dtype: the new type.
+
+    Shapes: data (*S) -> (*S).
+
+    >>> import minigluon as mx
+    >>> mx.nd.Cast(mx.nd.array([1.7, -2.5]), dtype="int32").asnumpy().tolist()
+    [1, -2]
+    """
+    return data.astype(dtype)
+
+
+def _second_dtype(dtypes: list[Any], attrs: Attrs) -> tuple[list[Any], list[Any]]:
+    return dtypes, [dtypes[1]]
+
+
+@operator("_cast_like", infer=like_shape(0), infer_dtype=_second_dtype,
+          gradient=lambda F, dy, out, data, like: [F._cast_like(dy, data), None])
+def _cast_like(xp: Any, data: Array, like: Array) -> Array:
+    """`data` in the element type of `like`."""
+    return data.astype(like.dtype, copy=False)
+
+
+def _bound(data: Array, value: float) -> Any:
+    """`value` as a scalar of the array's type; beyond the range of an integer type its end."""
+    if data.dtype.kind == "f":
+        return data.dtype.type(value)
+    bits = 8 * data.dtype.itemsize
+    low, high = (0, 2 ** bits - 1) if data.dtype.kind == "u" else (-(2 ** (bits - 1)),
+                                                                   2 ** (bits - 1) - 1)
+    return data.dtype.type(low if value <= low else high if value >= high else int(value))
+
+
+@operator("clip", infer=same_shape, methods=("clip",),
+          gradient=lambda F, dy, out, data, **bounds: [F._clip_grad(dy, data, **bounds)])
+def clip(xp: Any, data: Array, *, a_min: Scalar, a_max: Scalar) -> Array:
+    """Values below a_min become a_min, above a_max become a_max; the slope is 1 on both ends.
+
+    Args:
+        data: any array. a_min, a_max: the bounds.
+
+    Shapes: data (*S) -> (*S).
+
+    >>> import minigluon as mx
+    >>> print(mx.nd.clip(mx.nd.array([-1, 2, 9]), 0, 5).asnumpy())
+    [0. 2. 5.]
+    """
+    return xp.minimum(xp.maximum(data, _bound(data, a_min)), _bound(data, a_max))
+
+
+@operator("_clip_grad", infer=same_shape,
+          gradient=lambda F, dy, out, grad, data, **bounds: [
+              F._clip_grad(dy, data, **bounds), None])
+def _clip_grad(xp: Any, grad: Array, data: Array, *, a_min: Scalar, a_max: Scalar) -> Array:
+    """`grad` where a_min <= data <= a_max, else 0."""
+    inside = (data >= _bound(data, a_min)) & (data <= _bound(data, a_max))
+    return xp.where(inside, grad, grad.dtype.type(0))

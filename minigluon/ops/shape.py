@@ -1,0 +1,425 @@
+"""Operators that change only the shape: reshape, transpose, add, drop and swap axes."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..base import ArgumentValueError, ShapeError
+from .attrs import Axes, Shape
+from .operator import Attrs, MaybeShape, operator
+from .rules import (
+    Shapes,
+    axes_of,
+    axis_of,
+    fixed_dtype,
+    follow_dtype,
+    known,
+    merge_shapes,
+    no_gradient,
+    size_of,
+)
+
+__all__: list[str] = []
+
+Array = Any
+
+
+def _reshape_back(F: Any, dy: Any, out: Any, data: Any, **attrs: Any) -> list[Any]:
+    return [F.reshape_like(dy, data)]
+
+
+# -- reshape ---------------------------------------------------------------------------------------
+
+def _forward_codes(source: Sequence[int], codes: Sequence[int]) -> tuple[list[int], int | None]:
+    """The dimensions for MXNet's codes, and the place of the one to be inferred."""
+    target: list[int] = []
+    inferred = None
+    at = place = 0
+    while place < len(codes):
+        code = codes[place]
+        place += 1
+        if code == -1:
+            if inferred is not None:
+                raise ShapeError("expected at most one -1")
+            inferred = len(target)
+            target.append(1)
+            at += 1
+        elif code == -2:
+            target.extend(source[at:])
+            at = len(source)
+        elif code > 0:
+            target.append(code)
+            at += 1
+        elif code < -4:
+            raise ShapeError(f"expected codes from -4 up, got {code}")
+        elif at + (code == -3) >= len(source):
+            raise ShapeError(f"code {code} at place {place - 1} has no dimension left to stand for")
+        elif code == 0:
+            target.append(source[at])
+            at += 1
+        elif code == -3:
+            target.append(source[at] * source[at + 1])
+            at += 2
+        else:
+            target.extend(_split_dim(source[at], codes[place:place + 2]))
+            at, place = at + 1, place + 2
+    return target, inferred
+
+
+def _split_dim(dim: int, parts: Sequence[int]) -> tuple[int, int]:
+    if len(parts) != 2 or parts[0] == parts[1] == -1:
+        raise ShapeError(f"code -4 expects two sizes, one of them may be -1, got {tuple(parts)}")
+    first, second = parts
+    if first == -1:
+        first = dim // second if second else 0
+    if second == -1:
+        second = dim // first if first else 0
+    if dim and first * second != dim:
+        raise ShapeError(f"code -4 cannot split {dim} into {tuple(parts)}")
+    return first, second
+
+
+def _reshaped(source: Sequence[int], shape: Sequence[int], reverse: bool) -> tuple[int, ...]:
+    """The target shape; 0 where it depends on an unknown dimension."""
+    if reverse:
+        source, shape = source[::-1], shape[::-1]
+    try:
+        target, inferred = _forward_codes(source, shape)
+    except ShapeError as error:
+        raise ShapeError(f"shape {tuple(shape)} for data {tuple(source)}: {error}") from None
+    size = size_of(source)
+    if inferred is not None:
+        rest = size_of(target)
+        target[inferred] = size // rest if rest else 0
+    if size and 0 not in target and size_of(target) != size:
+        raise ShapeError(
+            f"expected {size} elements as in data {tuple(source)}, got {tuple(shape)} "
+            f"which makes {tuple(target)}")
+    return tuple(target[::-1] if reverse else target)
+
+
+def _legacy(source: Sequence[int], target: Sequence[int], keep_highest: bool) -> tuple[int, ...]:
+    """The old ``target_shape``: 0 is inferred; keep_highest keeps axis 0."""
+    codes = [dim or -1 for dim in target]
+    if keep_highest:
+        codes[0] = source[0]
+    return _reshaped(source, codes, False)
+
+
+def _reshape_target(source: Sequence[int], attrs: Attrs) -> tuple[int, ...]:
+    if attrs["shape"]:
+        return _reshaped(source, attrs["shape"], attrs["reverse"])
+    if attrs["target_shape"]:
+        return _legacy(source, attrs["target_shape"], attrs["keep_highest"])
+    raise ArgumentValueError("shape: expected sizes or codes, got ()")
+
+
+def _fill_one(source: MaybeShape, out: MaybeShape) -> MaybeShape:
+    """Recover the one unknown dimension of `source` from the fully known output."""
+    if source is None or not known(out) or out is None or source.count(0) != 1:
+        return source
+    rest = size_of([dim or 1 for dim in source])
+    if size_of(out) % rest:
+        raise ShapeError(f"cannot turn {source} into {out}")
+    return tuple(dim or size_of(out) // rest for dim in source)
+
+
+def _reshape_shape(shapes: Shapes, attrs: Attrs, outs: Shapes | None = None
+                   ) -> tuple[Shapes, Shapes]:
+    source, out = shapes[0], outs[0] if outs else None
+    if source is not None:
+        out = merge_shapes(_reshape_target(source, attrs), out)
+    elif attrs["shape"] and min(attrs["shape"]) > 0:
+        out = merge_shapes(attrs["shape"], out)
+    return [_fill_one(source, out)], [out]
+
+
+@operator("Reshape", infer=_reshape_shape, gradient=_reshape_back, aliases=("reshape",),
+          methods=("reshape",))
+def reshape(xp: Any, data: Array, *, shape: Shape = (), reverse: bool = False,
+            target_shape: Shape = (), keep_highest: bool = False) -> Array:
+    """The same elements in another shape.
+
+    Args:
+        data: any array.
+        shape: sizes, or codes: 0 copies a size, -1 is inferred, -2 copies all that are left, -3
+            merges two axes, -4 splits one into the next two numbers (one may be -1).
+        reverse: match codes from the right.
+        target_shape, keep_highest: the form before codes: 0 is inferred; keep axis 0.
+
+    Shapes: data (*S) -> (*T) with as many elements.
+
+    >>> import minigluon as mx
+    >>> mx.nd.Reshape(mx.nd.zeros((2, 3, 4)), shape=(-3, 0)).shape
+    (6, 4)
+    """
+    return data.reshape(_reshape_target(data.shape, {
+        "shape": shape, "reverse": reverse, "target_shape": target_shape,
+        "keep_highest": keep_highest}))
+
+
+def _like_target(lhs: Sequence[int], rhs: Sequence[int], attrs: Attrs) -> tuple[int, ...]:
+    def span(shape: Sequence[int], side: str) -> tuple[int, int]:
+        begin, end = attrs[f"{side}_begin"] or 0, attrs[f"{side}_end"]
+        begin = begin + len(shape) if begin < 0 else begin
+        end = len(shape) if end is None else end + len(shape) if end < 0 else end
+        if not 0 <= begin <= end <= len(shape):
+            raise ShapeError(f"{side}_begin, {side}_end: no such part of shape {tuple(shape)}")
+        return begin, end
+
+    left, right = span(lhs, "lhs"), span(rhs, "rhs")
+    target = (*lhs[:left[0]], *rhs[slice(*right)], *lhs[left[1]:])
+    if size_of(lhs) and size_of(target) and size_of(target) != size_of(lhs):
+        raise ShapeError(f"expected as many elements as lhs {tuple(lhs)}, got {target} "
+                         f"from rhs {tuple(rhs)}")
+    return target
+
+
+def _like_shape(shapes: Shapes, attrs: Attrs, outs: Shapes | None = None
+                ) -> tuple[Shapes, Shapes]:
+    lhs, rhs = shapes
+    if lhs is None or rhs is None:
+        return shapes, [rhs if all(value is None for value in attrs.values()) else None]
+    target = _like_target(lhs, rhs, attrs)
+    return [_fill_one(lhs, target), rhs], [target]
+
+
+@operator("reshape_like", infer=_like_shape, infer_dtype=follow_dtype(0),
+          methods=("reshape_like",),
+          gradient=lambda F, dy, out, lhs, rhs, **attrs: [F.reshape_like(dy, lhs), None])
+def reshape_like(xp: Any, lhs: Array, rhs: Array, *, lhs_begin: int | None = None,
+                 lhs_end: int | None = None, rhs_begin: int | None = None,
+                 rhs_end: int | None = None) -> Array:
+    """lhs in the shape of rhs.
+
+    Args:
+        lhs: the elements. rhs: only its shape counts. lhs_begin, lhs_end, rhs_begin, rhs_end:
+            replace these axes of lhs by those of rhs.
+
+    Shapes: lhs (*S), rhs (*T) -> (*T).
+
+    >>> import minigluon as mx
+    >>> mx.nd.reshape_like(mx.nd.zeros((6,)), mx.nd.zeros((2, 3))).shape
+    (2, 3)
+    """
+    if lhs_begin is lhs_end is rhs_begin is rhs_end is None:
+        return lhs.reshape(rhs.shape)
+    return lhs.reshape(_like_target(lhs.shape, rhs.shape, {
+        "lhs_begin": lhs_begin, "lhs_end": lhs_end, "rhs_begin": rhs_begin, "rhs_end": rhs_end}))
+
+
+def _flat(shape: Sequence[int]) -> tuple[int, int]:
+    return shape[0], size_of(shape[1:])
+
+
+def _flatten_shape(shapes: Shapes, attrs: Attrs, outs: Shapes | None = None
+                   ) -> tuple[Shapes, Shapes]:
+    source, out = shapes[0], outs[0] if outs else None
+    if source is None:
+        return shapes, [merge_shapes((0, 0), out)]
+    if not source:
+        raise ShapeError("expected one axis or more, got shape ()")
+    out = merge_shapes(_flat(source), out)
+    return [_fill_one(source, out)], [out]
+
+
+@operator("Flatten", infer=_flatten_shape, gradient=_reshape_back, aliases=("flatten",),
+          methods=("flatten",))
+def flatten(xp: Any, data: Array) -> Array:
+    """Keep axis 0, merge the others.
+
+    Args:
+        data: any array.
+
+    Shapes: data (N, *S) -> (N, product of S).
+
+    >>> import minigluon as mx
+    >>> mx.nd.Flatten(mx.nd.zeros((2, 3, 4))).shape
+    (2, 12)
+    """
+    return data.reshape(_flat(data.shape))
+
+
+# -- order of axes ---------------------------------------------------------------------------------
+
+def _permutation(axes: Sequence[int], ndim: int) -> tuple[int, ...]:
+    if not axes:
+        return tuple(range(ndim))[::-1]
+    order = tuple(axis_of(axis, ndim, "axes") for axis in axes)
+    if sorted(order) != list(range(ndim)):
+        raise ShapeError(f"axes: expected every axis of {ndim} once, got {tuple(axes)}")
+    return order
+
+
+def _transpose_shape(shapes: Shapes, attrs: Attrs, outs: Shapes | None = None
+                     ) -> tuple[Shapes, Shapes]:
+    source, out = shapes[0], outs[0] if outs else None
+    if source is None and out is None:
+        return shapes, [None]
+    order = _permutation(attrs["axes"], len(source if source is not None else out or ()))
+    if source is not None:
+        out = merge_shapes(tuple(source[axis] for axis in order), out)
+    assert out is not None
+    return [tuple(out[order.index(axis)] for axis in range(len(order)))], [out]
+
+
+def _transpose_back(F: Any, dy: Any, out: Any, data: Any, *, axes: Sequence[int]) -> list[Any]:
+    order = [axis % len(axes) for axis in axes]
+    return [F.transpose(dy, axes=tuple(order.index(axis) for axis in range(len(order))))]
+
+
+@operator("transpose", infer=_transpose_shape, gradient=_transpose_back, methods=("transpose",))
+def transpose(xp: Any, data: Array, *, axes: Shape = ()) -> Array:
+    """Reorder the axes.
+
+    Args:
+        data: any array. axes: for each new axis the old one; () reverses them.
+
+    Shapes: data (*S) -> S in the order of axes.
+
+    >>> import minigluon as mx
+    >>> mx.nd.transpose(mx.nd.zeros((2, 3, 4)), axes=(2, 0, 1)).shape
+    (4, 2, 3)
+    """
+    return data.transpose(_permutation(axes, data.ndim))
+
+
+def _swapped(shape: Sequence[int], dim1: int, dim2: int) -> tuple[int, ...]:
+    result = list(shape)
+    first, second = axis_of(dim1, len(shape), "dim1"), axis_of(dim2, len(shape), "dim2")
+    result[first], result[second] = result[second], result[first]
+    return tuple(result)
+
+
+def _swap_shape(shapes: Shapes, attrs: Attrs, outs: Shapes | None = None
+                ) -> tuple[Shapes, Shapes]:
+    source, out = shapes[0], outs[0] if outs else None
+    if source is not None:
+        out = merge_shapes(_swapped(source, **attrs), out)
+    return [None if out is None else _swapped(out, **attrs)], [out]
+
+
+@operator("SwapAxis", infer=_swap_shape, aliases=("swapaxes",), methods=("swapaxes",),
+          gradient=lambda F, dy, out, data, **attrs: [F.SwapAxis(dy, **attrs)])
+def swapaxes(xp: Any, data: Array, *, dim1: int = 0, dim2: int = 0) -> Array:
+    """Exchange two axes.
+
+    Args:
+        data: any array. dim1, dim2: the axes.
+
+    Shapes: data (*S) -> S with two sizes exchanged.
+
+    >>> import minigluon as mx
+    >>> mx.nd.SwapAxis(mx.nd.zeros((2, 3, 4)), dim1=0, dim2=2).shape
+    (4, 3, 2)
+    """
+    axis_of(dim1, data.ndim, "SwapAxis: dim1")
+    axis_of(dim2, data.ndim, "SwapAxis: dim2")
+    return xp.swapaxes(data, dim1, dim2)
+
+
+# -- axes of size 1 --------------------------------------------------------------------------------
+
+def _expanded(shape: Sequence[int], axis: int) -> tuple[int, ...]:
+    place = axis_of(axis, len(shape) + 1)
+    return (*shape[:place], 1, *shape[place:])
+
+
+def _expand_shape(shapes: Shapes, attrs: Attrs, outs: Shapes | None = None
+                  ) -> tuple[Shapes, Shapes]:
+    source, out = shapes[0], outs[0] if outs else None
+    if source is not None:
+        out = merge_shapes(_expanded(source, attrs["axis"]), out)
+    if out is None:
+        return shapes, [None]
+    place = axis_of(attrs["axis"], len(out))
+    return [(*out[:place], *out[place + 1:])], [out]
+
+
+@operator("expand_dims", infer=_expand_shape, gradient=_reshape_back, methods=("expand_dims",))
+def expand_dims(xp: Any, data: Array, *, axis: int) -> Array:
+    """Insert an axis of size 1.
+
+    Args:
+        data: any array. axis: its place in the result.
+
+    Shapes: data (*S) -> S with 1 at axis.
+
+    >>> import minigluon as mx
+    >>> mx.nd.expand_dims(mx.nd.zeros((2, 3)), axis=1).shape
+    (2, 1, 3)
+    """
+    return data.reshape(_expanded(data.shape, axis))
+
+
+def _squeezed(shape: Sequence[int], axis: int | Sequence[int] | None) -> tuple[int, ...]:
+    """Without the named axes of size 1, or without all of them; never ()."""
+    if axis is None:
+        return tuple(dim for dim in shape if dim != 1) or (1,)
+    axes = axes_of(axis, len(shape))
+    for one in axes:
+        if shape[one] not in (0, 1):
+            raise ShapeError(f"expected size 1 on axis {one}, got {shape[one]} "
+                             f"in shape {tuple(shape)}")
+    return tuple(dim for place, dim in enumerate(shape) if place not in axes) or (1,)
+
+
+def _squeeze_shape(shapes: Shapes, attrs: Attrs) -> tuple[Shapes, Shapes]:
+    shape, axis = shapes[0], attrs["axis"]
+    if shape is None or axis is None and 0 in shape:
+        return shapes, [None]
+    return shapes, [_squeezed(shape, axis)]
+
+
+@operator("squeeze", infer=_squeeze_shape, gradient=_reshape_back, methods=("squeeze",))
+def squeeze(xp: Any, data: Array, *, axis: Axes = None) -> Array:
+    """Drop axes of size 1.
+
+    Args:
+        data: any array. axis: which; None means all. If none is left the result has shape (1,).
+
+    Shapes: data (*S) -> S without axes of size 1.
+
+    >>> import minigluon as mx
+    >>> mx.nd.squeeze(mx.nd.zeros((1, 3, 1)), axis=0).shape
+    (3, 1)
+    """
+    return data.reshape(_squeezed(data.shape, axis))
+
+
+# -- asking ----------------------------------------------------------------------------------------
+
+@operator("shape_array", infer_dtype=fixed_dtype("int64"), gradient=no_gradient,
+          methods=("shape_array",),
+          infer=lambda shapes, attrs: (
+              shapes, [None if shapes[0] is None else (len(shapes[0]),)]))
+def shape_array(xp: Any, data: Array) -> Array:
+    """The shape, as an int64 array.
+
+    Args:
+        data: any array.
+
+    Shapes: data (*S) -> (number of axes,).
+
+    >>> import minigluon as mx
+    >>> mx.nd.shape_array(mx.nd.zeros((2, 3))).asnumpy().tolist()
+    [2, 3]
+    """
+    return xp.asarray(data.shape, dtype="int64")
+
+
+@operator("size_array", infer_dtype=fixed_dtype("int64"), gradient=no_gradient,
+          methods=("size_array",), infer=lambda shapes, attrs: (shapes, [(1,)]))
+def size_array(xp: Any, data: Array) -> Array:
+    """The number of elements, as an int64 array.
+
+    Args:
+        data: any array.
+
+    Shapes: data (*S) -> (1,).
+
+    >>> import minigluon as mx
+    >>> mx.nd.size_array(mx.nd.zeros((2, 3))).asnumpy().tolist()
+    [6]
+    """
+    return xp.asarray([data.size], dtype="int64")
