@@ -28,7 +28,7 @@ def attr_texts(node: Node) -> dict[str, str]:
         return {}
     texts = {name: attr_text(value) for name, value in node.attrs.items()
              if name not in op.defaults or op.defaults[name] != value}
-    if op.variadic and "num_args" not in node.attrs:
+    if op.variadic:
         texts["num_args"] = str(len(node.inputs))
     return texts
 
@@ -56,7 +56,8 @@ def to_json(entries: Sequence[Entry]) -> str:
         attrs = {**attr_texts(node), **node.extra_attrs}
         if attrs:
             row["attrs"] = attrs
-        row["inputs"] = [[place[entry.node], entry.index, 0] for entry in node.inputs]
+        row["inputs"] = [[place[entry.node], entry.index, int(_written(node, i))]
+                         for i, entry in enumerate(node.inputs)]
         listed.append(row)
         rows.append(rows[-1] + node.num_outputs())
     return _text({
@@ -66,6 +67,12 @@ def to_json(entries: Sequence[Entry]) -> str:
         "heads": [[place[entry.node], entry.index, 0] for entry in entries],
         "attrs": {"mxnet_version": ["int", _VERSION]},
     })
+
+
+def _written(node: Node, place: int) -> bool:
+    """Whether an input is an auxiliary state: MXNet counts how often a variable was written."""
+    op = node.op
+    return op is not None and bool(op.aux) and op.input_names[place] in op.aux
 
 
 def _text(graph: dict[str, Any]) -> str:

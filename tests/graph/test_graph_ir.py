@@ -93,5 +93,5 @@ def test_the_face_returns_visible_outputs():
 def test_the_face_complains_like_the_operator():
     with pytest.raises(ArgumentError, match="elemwise_add: missing input 'rhs'"):
         F.elemwise_add(var("x"))
-    with pytest.raises(ArgumentError, match="no operator 'elemwise_ad'; did you mean 'elemwise_add'"):
+    with pytest.raises(ArgumentError, match=r"no operator .elemwise_ad.; did you mean"):
         F.elemwise_ad(var("x"))

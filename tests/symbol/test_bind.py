@@ -1,0 +1,189 @@
+"""Executor: bind, simple_bind, forward, backward, reshape."""
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import minigluon as mx
+from minigluon import ndarray as nd
+from minigluon import symbol as sym
+from minigluon.base import (
+    ArgumentError,
+    ArgumentValueError,
+    GradientError,
+    NotForThisError,
+    ShapeError,
+)
+
+CPU = mx.cpu()
+
+
+def arrays(*shapes):
+    rng = np.random.default_rng(0)
+    return [nd.array(rng.normal(size=shape)) for shape in shapes]
+
+
+def test_forward_and_backward():
+    a, b = arrays((2, 3), (2, 3))
+    da, db = nd.zeros((2, 3)), nd.zeros((2, 3))
+    x = sym.var("a")
+    y = x * sym.var("b") + x
+    executor = y.bind(CPU, [a, b], args_grad=[da, db])
+    [out] = executor.forward(is_train=True)
+    np.testing.assert_allclose(out.asnumpy(), (a * b + a).asnumpy(), rtol=1e-6)
+    (head,) = arrays((2, 3))
+    executor.backward(head)
+    np.testing.assert_allclose(da.asnumpy(), (head * (b + 1)).asnumpy(), rtol=1e-6)
+    np.testing.assert_allclose(db.asnumpy(), (head * a).asnumpy(), rtol=1e-6)
+    assert executor.grad_dict["a"] is da
+    assert executor.arg_arrays[0] is a and executor.arg_dict['b'] is b
+    assert executor.output_dict.keys() == {f"{y.name}_output"}
+    executor.backward()  # heads default to ones
+    np.testing.assert_allclose(db.asnumpy(), a.asnumpy(), rtol=1e-6)
+
+
+def test_binding_by_name_with_requests():
+    a, b = arrays((3,), (3,))
+    da = nd.ones((3,))
+    executor = (sym.var("a") * sym.var("b")).bind(
+        CPU, {"b": b, "a": a}, args_grad={"a": da}, grad_req="add")
+    executor.forward(is_train=True)
+    executor.backward(nd.ones((3,)))
+    executor.backward(nd.ones((3,)))
+    np.testing.assert_allclose(da.asnumpy(), 1 + 2 * b.asnumpy(), rtol=1e-6)
+    assert executor.grad_dict["b"] is None
+    off = (sym.var("a") * 2).bind(CPU, [a], args_grad=[da], grad_req={"a": "null"})
+    assert off.grad_arrays == [None]
+
+
+def test_simple_bind_infers_and_allocates():
+    net = sym.FullyConnected(sym.var("x"), num_hidden=3, name="fc")
+    executor = net.simple_bind(CPU, x=(2, 4), type_dict={"x": "float64"})
+    assert {name: array.shape for name, array in executor.arg_dict.items()} == {
+        "x": (2, 4), "fc_weight": (3, 4), "fc_bias": (3,)}
+    assert executor.arg_dict["fc_weight"].dtype == np.float64
+    executor.arg_dict["fc_bias"][:] = 1
+    [out] = executor.forward(is_train=False, x=nd.ones((2, 4)))
+    assert out.asnumpy().tolist() == [[1.0] * 3] * 2
+    executor.backward(nd.ones((2, 3), dtype="float64"))
+    assert executor.grad_dict["fc_bias"].asnumpy().tolist() == [2.0] * 3
+    no_grad = net.simple_bind(CPU, grad_req="null", x=(2, 4))
+    assert no_grad.grad_arrays == [None] * 3
+
+
+def test_running_statistics():
+    y = sym.BatchNorm(sym.var("x"), name="bn", momentum=0.5, fix_gamma=False)
+    executor = y.simple_bind(CPU, x=(4, 2))
+    executor.aux_dict["bn_moving_var"][:] = 1
+    executor.arg_dict["bn_gamma"][:] = 1
+    data = nd.array([[0, 2], [2, 4], [0, 2], [2, 4]])
+    executor.forward(is_train=False, x=data)
+    assert executor.aux_dict["bn_moving_mean"].asnumpy().tolist() == [0, 0]
+    executor.forward(is_train=True)
+    assert executor.aux_dict["bn_moving_mean"].asnumpy().tolist() == [0.5, 1.5]
+    executor.backward(nd.ones((4, 2)))
+    assert executor.aux_dict["bn_moving_mean"].asnumpy().tolist() == [0.5, 1.5]
+    assert executor.grad_dict["bn_beta"].asnumpy().tolist() == [4, 4]
+
+
+def test_dropout_backward_uses_the_same_mask():
+    executor = sym.Dropout(sym.var("x"), p=0.5).simple_bind(CPU, x=(1000,))
+    [out] = executor.forward(is_train=True, x=nd.ones((1000,)))
+    executor.backward(nd.ones((1000,)))
+    np.testing.assert_array_equal(executor.grad_dict["x"].asnumpy(), out.asnumpy())
+    [out] = executor.forward(is_train=False)
+    assert (out.asnumpy() == 1).all()
+    executor.backward(nd.ones((1000,)))
+    assert (executor.grad_dict["x"].asnumpy() == 1).all()
+
+
+def test_several_outputs():
+    x = sym.var("x")
+    executor = sym.Group([x, x * 2, x * 2]).bind(CPU, [nd.ones((2,))], [nd.zeros((2,))])
+    outputs = executor.forward(is_train=True)
+    outputs[0][:] = 9
+    outputs[1][:] = 9
+    assert executor.arg_dict["x"].asnumpy().tolist() == [1, 1]
+    assert outputs[2].asnumpy().tolist() == [2, 2]
+    executor.backward([nd.ones((2,)), nd.ones((2,)), None])
+    assert executor.grad_dict["x"].asnumpy().tolist() == [5, 5]
+    with pytest.raises(ArgumentValueError, match="expected 3 output gradients, got 1"):
+        executor.backward([nd.ones((2,))])
+
+
+def test_a_gradient_that_does_not_exist_is_zero():
+    executor = (sym.BlockGrad(sym.var("x")) * sym.var("z")).bind(
+        CPU, arrays((2,), (2,)), [nd.ones((2,)), nd.ones((2,))])
+    executor.forward(is_train=True)
+    executor.backward(nd.ones((2,)))
+    assert executor.grad_arrays[0].asnumpy().tolist() == [0, 0]
+
+
+def test_eval():
+    y = sym.Group([sym.var("a") + 1, sym.var("b") * 2])
+    first, second = y.eval(ctx=CPU, a=nd.ones((2,)), b=nd.ones((3,)))
+    assert first.asnumpy().tolist() == [2, 2]
+    assert second.asnumpy().tolist() == [2, 2, 2]
+
+
+def test_reshape_shares_what_it_can():
+    net = sym.FullyConnected(sym.var("x"), num_hidden=4, name="fc")
+    executor = net.simple_bind(CPU, x=(5, 4))
+    executor.arg_dict["fc_weight"][:] = 1
+    small = executor.reshape(x=(3, 4))
+    assert small.arg_dict["fc_weight"] is executor.arg_dict["fc_weight"]
+    small.forward(x=nd.ones((3, 4)))
+    assert (small.outputs[0].asnumpy() == 4).all()
+    assert (executor.arg_dict["x"].asnumpy()[:3] == 1).all()
+    assert (executor.arg_dict["x"].asnumpy()[3:] == 0).all()
+    with pytest.raises(ShapeError, match=r"x would grow.*allow_up_sizing=True"):
+        executor.reshape(x=(6, 4))
+    big = executor.reshape(allow_up_sizing=True, x=(6, 4))
+    big.forward(x=nd.ones((6, 4)))
+    assert (executor.arg_dict["x"].asnumpy()[3:] == 0).all()
+    with pytest.raises(ShapeError, match="fc_weight would change"):
+        executor.reshape(x=(5, 3))
+
+
+def test_copy_params():
+    executor = (sym.var("x") * sym.var("w")).simple_bind(CPU, x=(2,))
+    executor.copy_params_from({"w": nd.array([3, 4])})
+    assert executor.arg_dict["w"].asnumpy().tolist() == [3, 4]
+    with pytest.raises(ArgumentValueError, match="no 'v' in this executor"):
+        executor.copy_params_from({"v": nd.array([3, 4])})
+    executor.copy_params_from({"v": nd.array([3, 4])}, allow_extra_params=True)
+
+
+def test_what_does_not_fit_is_told_when_binding():
+    net = sym.FullyConnected(sym.var("x"), num_hidden=3, name="fc")
+    with pytest.raises(ShapeError, match="node fc"):
+        net.bind(CPU, arrays((2, 4), (3, 5), (3,)))
+    with pytest.raises(ShapeError, match="node fc"):
+        net.simple_bind(CPU, x=(2, 4), fc_weight=(3, 5))
+    with pytest.raises(ShapeError, match=r"cannot tell the shapes of .*'x': None"):
+        net.simple_bind(CPU)
+    with pytest.raises(ArgumentValueError, match="args: missing fc_weight, fc_bias"):
+        net.bind(CPU, {"x": nd.ones((2, 4))})
+    with pytest.raises(ArgumentValueError, match="args: expected 3 arrays"):
+        net.bind(CPU, arrays((2, 4)))
+    with pytest.raises(ArgumentValueError, match="grad_req: expected one of"):
+        net.bind(CPU, arrays((2, 4), (3, 4), (3,)), grad_req="wirte")
+    with pytest.raises(NotForThisError, match="group2ctx"):
+        net.simple_bind(CPU, group2ctx={"a": CPU}, x=(2, 4))
+
+
+def test_wrong_calls():
+    executor = (sym.var("x") * 2).simple_bind(CPU, x=(2,))
+    with pytest.raises(GradientError, match="nothing was computed yet"):
+        executor.backward()
+    with pytest.raises(ArgumentError, match="no argument 'y'"):
+        executor.forward(y=nd.ones((2,)))
+    with pytest.raises(ShapeError, match=r"x: expected shape \(2,\), got \(3,\)"):
+        executor.forward(x=nd.ones((3,)))
+
+
+def test_identity_does_not_share_memory_with_its_argument():
+    x = nd.ones((2,))
+    [out] = sym.var("x").eval(x=x)
+    out[:] = 5
+    assert x.asnumpy().tolist() == [1, 1]
