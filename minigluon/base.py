@@ -8,8 +8,10 @@ The error tree (each is also the built-in class a Python user would catch)::
       ArgumentError(TypeError)          unknown or missing operator arguments
       ArgumentValueError(ValueError)    an argument with a value that is not allowed
       NotForThisError(NotImplementedError)   something that is not built yet, by name
+        NotImplementedForSymbol       something that only arrays can do, not symbols
       GradientError                     backward on something that was not recorded
       DeferredInitializationError       a parameter whose shape is not known yet
+      ParameterMismatch(AssertionError, ValueError)   a value or a file that does not fit parameters
       KVStoreError                      anything a key-value store reports
         KVStoreTimeout(TimeoutError)    a wait that reached its limit
         PeerLost(ConnectionError)       a role of the job that died or left
@@ -36,6 +38,8 @@ __all__ = [
     "KVStoreTimeout",
     "MXNetError",
     "NotForThisError",
+    "NotImplementedForSymbol",
+    "ParameterMismatch",
     "PeerLost",
     "Registry",
     "ShapeError",
@@ -78,12 +82,20 @@ class NotForThisError(MXNetError, NotImplementedError):
     """A feature that minigluon does not have (yet), or that this object cannot do; names it."""
 
 
+class NotImplementedForSymbol(NotForThisError):
+    """Something that needs values, asked of a Symbol."""
+
+
 class GradientError(MXNetError):
     """A gradient that cannot be computed, with the reason."""
 
 
 class DeferredInitializationError(MXNetError):
     """A parameter is asked for before its shape could be inferred."""
+
+
+class ParameterMismatch(MXNetError, AssertionError, ValueError):
+    """A value, a setting or a file that does not fit the parameters it is meant for."""
 
 
 class KVStoreError(MXNetError):

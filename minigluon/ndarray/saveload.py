@@ -1,0 +1,248 @@
+"""Arrays in files: MXNet's binary ``.params`` format, written and read.
+
+The layout (little endian), as MXNet's ``src/ndarray/ndarray.cc`` reads and writes it::
+
+    u64 0x112, u64 0, u64 number of arrays, the arrays, u64 number of names, the names
+    name:   u64 length, UTF-8 bytes
+    array:  u32 0xF993FAC9, i32 storage type (0 = dense), u32 rank, i64 sizes,
+            i32 device type, i32 device number, i32 element type, the values
+    before: u32 0xF993FAC8, u32 rank, i64 sizes, ...           (version 1)
+            u32 rank, u32 sizes, ...                           (before 1.0)
+
+A file appears under its name only when it is complete and on the disk.
+"""
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from ..base import ArgumentError, ArgumentValueError, DTypeError, MXNetError, NotForThisError
+from ..context import Context, cpu
+from ..device import device_of, num_gpus
+from .ndarray import NDArray
+
+__all__ = ["load", "load_frombuffer", "save"]
+
+_LIST_MAGIC = 0x112
+_V1, _V2, _V3 = 0xF993FAC8, 0xF993FAC9, 0xF993FACA
+_DTYPES = ("float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool")
+_FLAGS = {name: flag for flag, name in enumerate(_DTYPES)}
+_STORAGE = {1: "row_sparse", 2: "csr"}
+_MAX_RANK = 32
+
+Arrays = NDArray | Sequence[NDArray] | Mapping[str, NDArray]
+
+
+def save(fname: str, data: Arrays) -> None:
+    """Write arrays to a file that MXNet and minigluon read.
+
+    Args:
+        fname: path of the file; it is replaced as a whole or not at all.
+        data: one array, a list of arrays, or a dict from names to arrays.
+
+    >>> import tempfile, minigluon as mx
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     mx.nd.save(folder + "/two.params", {"a b": mx.nd.ones((2,)), "c": mx.nd.zeros((1, 3))})
+    ...     {name: x.shape for name, x in mx.nd.load(folder + "/two.params").items()}
+    {'a b': (2,), 'c': (1, 3)}
+    """
+    names, arrays = _named(data)
+    path = os.path.realpath(_local(fname))
+    draft = f"{path}.{secrets.token_hex(6)}.tmp"
+    try:
+        try:
+            with _create(draft) as file:
+                _write(file, names, arrays)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(draft, path)
+        except BaseException:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(draft)
+            raise
+    except OSError as error:
+        raise MXNetError(f"nd.save: cannot write {fname}: {error.strerror or error}") from error
+
+
+def load(fname: str) -> list[NDArray] | dict[str, NDArray]:
+    """The arrays of a file: a dict where they have names, else a list.
+
+    Raises:
+        MXNetError: no such file, not such a file, or one that is cut short.
+    """
+    try:
+        with open(_local(fname), "rb") as file:
+            content = file.read()
+    except OSError as error:
+        raise MXNetError(f"nd.load: cannot read {fname}: {error.strerror or error}") from error
+    return _Reader(content, f"nd.load: {fname}").arrays()
+
+
+def load_frombuffer(buf: bytes) -> list[NDArray] | dict[str, NDArray]:
+    """The arrays of a file's content that is already in memory, as `load` gives them."""
+    if not isinstance(buf, (bytes, bytearray, memoryview)):
+        raise ArgumentError(f"nd.load_frombuffer: expected bytes, got {type(buf).__name__}")
+    return _Reader(buf, "nd.load_frombuffer").arrays()
+
+
+def _local(fname: Any) -> str:
+    if not isinstance(fname, (str, os.PathLike)):
+        raise ArgumentError(f"file name: expected a string, got {fname!r}")
+    path = os.fspath(fname)
+    if "://" in path:
+        scheme, _, rest = path.partition("://")
+        if scheme != "file":
+            raise NotForThisError(f"{path}: files over {scheme}:// are not built yet; use a path")
+        return rest
+    return path
+
+
+# -- writing ------------------------------------------------------------------------------------
+
+
+def _named(data: Any) -> tuple[list[str], list[NDArray]]:
+    if isinstance(data, NDArray):
+        return [], [data]
+    if isinstance(data, Mapping):
+        names, arrays = list(data), list(data.values())
+    elif isinstance(data, (list, tuple)):
+        names, arrays = [], list(data)
+    else:
+        raise ArgumentValueError(
+            f"nd.save: expected an NDArray, a list of them, or a dict from names to them, "
+            f"got {type(data).__name__}"
+        )
+    for value in arrays:
+        if not isinstance(value, NDArray):
+            raise ArgumentError(f"nd.save: expected NDArrays, found {type(value).__name__}")
+    for name in names:
+        if not isinstance(name, str):
+            raise ArgumentError(f"nd.save: names must be strings, found {name!r}")
+    return names, arrays
+
+
+def _create(path: str) -> BinaryIO:
+    """A new file with the permissions the user's umask gives (mkstemp would make it private)."""
+    return os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666), "wb")
+
+
+def _write(file: BinaryIO, names: list[str], arrays: list[NDArray]) -> None:
+    file.write(struct.pack("<QQQ", _LIST_MAGIC, 0, len(arrays)))
+    for array in arrays:
+        host = np.ascontiguousarray(array.asnumpy())
+        flag = _FLAGS.get(host.dtype.name)
+        if flag is None:
+            raise DTypeError(f"nd.save: the format has no element type {host.dtype}; "
+                             f"cast to one of {', '.join(_DTYPES)}")
+        if host.size == 0:
+            raise MXNetError(f"nd.save: an array of shape {host.shape} has no values; the format "
+                             "can hold it only under np_shape semantics")
+        ctx = array.context
+        file.write(struct.pack("<IiI", _V2, 0, host.ndim))
+        file.write(struct.pack(f"<{host.ndim}q", *host.shape))
+        file.write(struct.pack("<iii", ctx.device_typeid, ctx.device_id, flag))
+        file.write(host.astype(host.dtype.newbyteorder("<"), copy=False).data)
+    file.write(struct.pack("<Q", len(names)))
+    for name in names:
+        text = name.encode()
+        file.write(struct.pack("<Q", len(text)))
+        file.write(text)
+
+
+# -- reading ------------------------------------------------------------------------------------
+
+
+class _Reader:
+    """Takes a file's content apart; checks every length before it takes memory for it."""
+
+    def __init__(self, content: bytes | bytearray | memoryview, source: str) -> None:
+        self.content = memoryview(content).cast("B")
+        self.place = 0
+        self.source = source
+
+    def arrays(self) -> list[NDArray] | dict[str, NDArray]:
+        magic, _, count = self.unpack("QQQ")
+        if magic != _LIST_MAGIC:
+            raise MXNetError(f"{self.source}: not a file of arrays (it begins with {magic:#x}, "
+                             f"expected {_LIST_MAGIC:#x})")
+        arrays = [self.array(place) for place in range(self.sane(count, 4))]
+        (named,) = self.unpack("Q")
+        if named not in (0, count):
+            raise MXNetError(f"{self.source}: {count} arrays but {named} names; "
+                             "the file is damaged")
+        if not named:
+            return arrays
+        return dict(zip([self.text() for _ in range(named)], arrays, strict=True))
+
+    def take(self, size: int) -> memoryview:
+        left = len(self.content) - self.place
+        if size > left:
+            raise MXNetError(f"{self.source}: the file is cut short: {size} more bytes expected "
+                             f"at byte {self.place}, {left} are there")
+        self.place += size
+        return self.content[self.place - size:self.place]
+
+    def sane(self, count: int, smallest: int) -> int:
+        """`count` things of at least `smallest` bytes must fit into what is left."""
+        left = len(self.content) - self.place
+        if count * smallest > left:
+            raise MXNetError(f"{self.source}: the file is cut short: {count} entries promised, "
+                             f"{left} bytes are there")
+        return count
+
+    def unpack(self, form: str) -> tuple[int, ...]:
+        form = "<" + form
+        return struct.unpack(form, self.take(struct.calcsize(form)))
+
+    def text(self) -> str:
+        (size,) = self.unpack("Q")
+        try:
+            return bytes(self.take(size)).decode()
+        except UnicodeDecodeError as error:
+            raise MXNetError(f"{self.source}: a name is not UTF-8; the file is damaged") from error
+
+    def shape(self) -> tuple[int, ...]:
+        """Rank and sizes, in whichever of the format's three versions they are written."""
+        (magic,) = self.unpack("I")
+        if magic == _V3:
+            raise MXNetError(f"{self.source}: saved under np_shape semantics, where 0 is a size "
+                             "and () a shape; load it under the same semantics")
+        if magic == _V2:
+            (storage,) = self.unpack("i")
+            if storage != 0:
+                kind = _STORAGE.get(storage, f"number {storage}")
+                raise NotForThisError(f"{self.source}: arrays of storage type {kind} "
+                                      "are not built yet")
+        rank, unit = (self.unpack("I")[0], "q") if magic in (_V1, _V2) else (magic, "I")
+        if rank > _MAX_RANK:
+            raise MXNetError(f"{self.source}: not an array at byte {self.place} (rank {rank})")
+        return self.unpack(f"{rank}{unit}")
+
+    def array(self, place: int) -> NDArray:
+        shape = self.shape()
+        if not shape or any(size < 1 for size in shape):
+            raise MXNetError(f"{self.source}: array {place} has shape {shape}; an array without "
+                             "values cannot be loaded")
+        kind, number, flag = self.unpack("iii")
+        if not 0 <= flag < len(_DTYPES):
+            raise MXNetError(f"{self.source}: array {place} has unknown element type {flag}")
+        dtype = np.dtype(_DTYPES[flag])
+        count = 1
+        for size in shape:
+            count *= size
+        raw = np.frombuffer(self.take(count * dtype.itemsize), dtype.newbyteorder("<"))
+        ctx = _home(kind, number)
+        return NDArray(device_of(ctx).array(raw.reshape(shape), dtype), ctx)
+
+
+def _home(kind: int, number: int) -> Context:
+    """Where a saved array goes: back to its GPU if that is there, else to cpu(0)."""
+    if Context.devtype2str.get(kind) == "gpu" and number < num_gpus():
+        return Context("gpu", number)
+    return cpu()

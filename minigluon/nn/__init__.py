@@ -1,0 +1,54 @@
+"""What a network is: blocks, parameters, layers. ``minigluon.gluon.nn`` is this module.
+
+==============  ==================================================================================
+block           Block: names, children, parameters, hooks, files
+hybrid, trace   HybridBlock: eager or as a graph; how the graph is learned and run
+symbolblock     SymbolBlock: a block made of a graph
+parameter       Parameter, Constant; ParameterDict in parameterdict
+basic           Sequential, HybridSequential, Dense, Dropout, Embedding, Flatten, Lambda
+activation      Activation and those with a slope; conv, pool, norm: what they say
+==============  ==================================================================================
+"""
+from __future__ import annotations
+
+from .activation import ELU, GELU, SELU, Activation, LeakyReLU, PReLU, Swish
+from .basic import (
+    Dense,
+    Dropout,
+    Embedding,
+    Flatten,
+    HybridLambda,
+    HybridSequential,
+    Lambda,
+    Sequential,
+)
+from .block import Block
+from .conv import Conv1D, Conv2D, Conv3D
+from .hybrid import HybridBlock
+from .norm import BatchNorm, LayerNorm
+from .parameter import Constant, Parameter, tensor_types
+from .parameterdict import ParameterDict
+from .pool import (
+    AvgPool1D,
+    AvgPool2D,
+    AvgPool3D,
+    GlobalAvgPool1D,
+    GlobalAvgPool2D,
+    GlobalAvgPool3D,
+    GlobalMaxPool1D,
+    GlobalMaxPool2D,
+    GlobalMaxPool3D,
+    MaxPool1D,
+    MaxPool2D,
+    MaxPool3D,
+)
+from .symbolblock import SymbolBlock
+
+__all__ = [
+    "ELU", "GELU", "SELU", "Activation", "AvgPool1D", "AvgPool2D", "AvgPool3D", "BatchNorm",
+    "Block", "Constant", "Conv1D", "Conv2D", "Conv3D", "Dense", "Dropout", "Embedding", "Flatten",
+    "GlobalAvgPool1D", "GlobalAvgPool2D", "GlobalAvgPool3D", "GlobalMaxPool1D", "GlobalMaxPool2D",
+    "GlobalMaxPool3D", "HybridBlock", "HybridLambda", "HybridSequential", "Lambda", "LayerNorm",
+    "LeakyReLU", "MaxPool1D", "MaxPool2D", "MaxPool3D", "PReLU", "Parameter", "ParameterDict",
+    "Sequential", "Swish", "SymbolBlock", "tensor_types",
+]

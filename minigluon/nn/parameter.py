@@ -1,0 +1,472 @@
+"""Parameters: arrays that a block owns, on one or more devices, maybe of a shape not known yet."""
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import autograd, initializer, symbol
+from .. import ndarray as nd
+from ..base import (
+    ArgumentValueError,
+    DeferredInitializationError,
+    MXNetError,
+    NotForThisError,
+    ParameterMismatch,
+    ShapeError,
+    dtype_name,
+)
+from ..context import Context, cpu, current_context
+from ..ndarray import NDArray
+from ..ops.rules import merge_shapes
+
+__all__ = ["UNIFORM", "Constant", "Parameter", "contexts", "known", "tensor_types"]
+
+Shape = tuple[int, ...]
+tensor_types = (symbol.Symbol, NDArray)
+
+UNIFORM = initializer.Uniform()
+
+_STYPES = ("default", "row_sparse", "csr")
+_GRAD_REQS = ("write", "add", "null")
+
+
+def contexts(ctx: Context | Sequence[Context] | None) -> list[Context]:
+    """A list of contexts from one, several, or none (the current one)."""
+    if ctx is None:
+        return [current_context()]
+    return [ctx] if isinstance(ctx, Context) else list(ctx)
+
+
+def known(shape: Shape | None) -> bool:
+    """Whether every dimension of `shape` is known (0 and -1 mean unknown)."""
+    return shape is not None and all(size > 0 for size in shape)
+
+
+class Parameter:
+    """An array that training changes, with a copy on each of its contexts.
+
+    Args:
+        name: full name.
+        grad_req: 'write' (a backward replaces the gradient), 'add' (adds to it), 'null' (none).
+        shape: sizes; 0 is unknown and is found at the first forward.
+        dtype: element type.
+        lr_mult, wd_mult: factors on the optimizer's learning rate and weight decay.
+        init: initializer, or its name, that only this parameter uses.
+        allow_deferred_init: initialize() may come before the shape is known.
+        differentiable: False for running statistics: grad_req stays 'null'.
+        stype, grad_stype: storage types; only 'default' is built so far.
+
+    >>> import minigluon as mx
+    >>> weight = mx.gluon.Parameter("weight", shape=(2, 3))
+    >>> weight.initialize(ctx=[mx.cpu(0), mx.cpu(1)], init="ones")
+    >>> weight.data(mx.cpu(1)).sum().asscalar().item(), weight.grad(mx.cpu(0)).shape
+    (6.0, (2, 3))
+    """
+
+    def __init__(
+        self,
+        name: str,
+        grad_req: str = "write",
+        shape: int | Sequence[int] | None = None,
+        dtype: Any = np.float32,
+        lr_mult: float = 1.0,
+        wd_mult: float = 1.0,
+        init: Any = None,
+        allow_deferred_init: bool = False,
+        differentiable: bool = True,
+        stype: str = "default",
+        grad_stype: str = "default",
+    ) -> None:
+        for word, value in (("stype", stype), ("grad_stype", grad_stype)):
+            if value not in _STYPES:
+                raise ParameterMismatch(f"{word} for Parameter '{name}' must be one of "
+                                        f"{', '.join(map(repr, _STYPES))}, got {value!r}")
+        self.name = name
+        self.lr_mult = lr_mult
+        self.wd_mult = wd_mult
+        self.init = init
+        self._shape = None if shape is None else _shape(shape)
+        self._dtype = dtype
+        self._differentiable = differentiable
+        self._allow_deferred_init = allow_deferred_init
+        self._stype = stype
+        self._grad_stype = grad_stype
+        self._data: list[NDArray] | None = None
+        self._grad: list[NDArray] | None = None
+        self._ctx_list: list[Context] = []
+        self._deferred_init: tuple[Any, list[Context], Any, NDArray | None] | tuple[()] = ()
+        self._var: symbol.Symbol | None = None
+        self._trainer: Any = None
+        self._grad_req = "null"
+        self.grad_req = grad_req
+
+    def __repr__(self) -> str:
+        return (f"{type(self).__name__} {self.name} (shape={self.shape}, "
+                f"dtype={dtype_name(self.dtype)})")
+
+    # -- settings -------------------------------------------------------------------------------
+
+    @property
+    def grad_req(self) -> str:
+        """'write', 'add' or 'null'; may be set at any time."""
+        return self._grad_req
+
+    @grad_req.setter
+    def grad_req(self, req: str) -> None:
+        if req not in _GRAD_REQS:
+            raise ParameterMismatch(f"grad_req of Parameter '{self.name}' must be one of "
+                                    f"'write', 'add', or 'null', but got {req!r}")
+        if not self._differentiable:
+            req = "null"
+        if req == self._grad_req:
+            return
+        self._grad_req = req
+        if req == "null" and self._grad is not None:
+            self._grad = None
+            self._data = [array.detach() for array in self._data or ()]
+        elif req != "null" and self._data is not None:
+            self._grad = self._gradients(self._data)
+
+    @property
+    def dtype(self) -> Any:
+        """Element type, as it was given; setting it casts."""
+        return self._dtype
+
+    @dtype.setter
+    def dtype(self, dtype: Any) -> None:
+        self.cast(dtype)
+
+    @property
+    def shape(self) -> Shape | None:
+        """Sizes; 0 where unknown. Setting it may fill unknown sizes in, not change known ones."""
+        return self._shape
+
+    @shape.setter
+    def shape(self, new: Sequence[int]) -> None:
+        wanted = _shape(new)
+        try:
+            merged = merge_shapes(self._shape, wanted)
+        except ShapeError:
+            merged = None
+        if merged != wanted:
+            raise ParameterMismatch(f"Parameter '{self.name}': shape {wanted} is incompatible "
+                                    f"with its shape {self._shape}")
+        self._shape = merged
+
+    def _set_trainer(self, trainer: Any) -> None:
+        """Tell the parameter who trains it (called by Trainer; dense ones can be shared)."""
+        if self._stype != "default" and self._trainer and trainer and self._trainer is not trainer:
+            raise MXNetError(f"Parameter '{self.name}' is {self._stype} and already belongs to "
+                             "a Trainer; only dense parameters can have several")
+        self._trainer = trainer
+
+    # -- first values ---------------------------------------------------------------------------
+
+    def initialize(self, init: Any = None, ctx: Context | Sequence[Context] | None = None,
+                   default_init: Any = UNIFORM, force_reinit: bool = False) -> None:
+        """Give the parameter its first values, at once or as soon as its shape is known.
+
+        Args:
+            init: initializer; overrides the parameter's own.
+            ctx: one or several contexts; the current one when None.
+            default_init: used where neither `init` nor the parameter's own is given.
+            force_reinit: start again even if there are values already.
+        """
+        if self._data is not None and not force_reinit:
+            warnings.warn(f"Parameter '{self.name}' is already initialized, ignoring. "
+                          "Set force_reinit=True to re-initialize.", stacklevel=2)
+            return
+        if self._stype != "default":
+            raise NotForThisError(f"Parameter '{self.name}': storage type '{self._stype}' "
+                                  "is not built yet")
+        self._data = self._grad = None
+        if init is None:
+            init = default_init if self.init is None else self.init
+        self._deferred_init = (init, contexts(ctx), default_init, None)
+        if known(self.shape):
+            self._finish_deferred_init()
+        elif not self._allow_deferred_init:
+            self._deferred_init = ()
+            raise ArgumentValueError(
+                f"Parameter '{self.name}' cannot be initialized: its shape {self.shape} has "
+                "unknown sizes; give them, or allow_deferred_init=True")
+
+    def _finish_deferred_init(self) -> None:
+        """Make the arrays, now that the shape is known; nothing where nothing was deferred."""
+        if not self._deferred_init:
+            return
+        init, ctx_list, default_init, data = self._deferred_init
+        if not known(self.shape):
+            raise DeferredInitializationError(
+                f"Parameter '{self.name}' cannot be initialized: its shape {self.shape} is still "
+                "not fully known; give in_units, in_channels, etc. of its layer, or run one "
+                "forward through it")
+        with autograd.pause():
+            if data is None:
+                data = nd.zeros(self.shape, dtype=self.dtype, ctx=cpu())
+                initializer.create(default_init)(
+                    initializer.InitDesc(self.name, {"__init__": init}), data)
+            self._put(data, ctx_list)
+        self._deferred_init = ()
+
+    def _put(self, data: NDArray, ctx_list: Sequence[Context]) -> None:
+        """Copies of `data` on all contexts; other threads see them once they are complete."""
+        arrays = [data.copyto(ctx) for ctx in ctx_list]
+        self._grad = self._gradients(arrays) if self._grad_req != "null" else None
+        self._ctx_list = list(ctx_list)
+        self._data = arrays
+
+    def _gradients(self, arrays: list[NDArray]) -> list[NDArray]:
+        if self._grad_stype != "default":
+            raise NotForThisError(f"Parameter '{self.name}': gradients of storage type "
+                                  f"'{self._grad_stype}' are not built yet")
+        grads = [nd.zeros(array.shape, dtype=array.dtype, ctx=array.context) for array in arrays]
+        autograd.mark_variables(arrays, grads, self._grad_req)
+        return grads
+
+    def _load_init(self, data: NDArray, ctx: Context | Sequence[Context] | None,
+                   cast_dtype: bool = False, dtype_source: str = "current") -> None:
+        """Take the value a file holds; initializes a parameter that has no values yet."""
+        data = self._fitting(data, cast_dtype, dtype_source)
+        here = self.list_ctx() if self._data is not None or self._deferred_init else contexts(ctx)
+        if ctx is not None and set(contexts(ctx)) != set(here):
+            raise ParameterMismatch(f"Parameter '{self.name}' cannot be loaded on {contexts(ctx)}: "
+                                    f"it was initialized on {here}; use reset_ctx first")
+        if self._data is None:
+            with autograd.pause():
+                self._put(data, here)
+        else:
+            self.set_data(data)
+        self._deferred_init = ()
+
+    def _fitting(self, data: NDArray, cast_dtype: bool, dtype_source: str) -> NDArray:
+        """`data` of the right dtype, after its shape was taken over or found to be wrong."""
+        if dtype_source not in ("current", "saved"):
+            raise ArgumentValueError(
+                f"dtype_source must be 'current' or 'saved', got {dtype_source!r}")
+        try:
+            shape = merge_shapes(self._shape, data.shape)
+        except ShapeError:
+            raise ParameterMismatch(
+                f"Failed loading Parameter '{self.name}' from saved params: shape incompatible "
+                f"expected {self._shape} vs saved {data.shape}") from None
+        if dtype_name(self.dtype) != dtype_name(data.dtype):
+            if not cast_dtype:
+                raise ParameterMismatch(
+                    f"Failed loading Parameter '{self.name}' from saved params: dtype incompatible "
+                    f"expected {dtype_name(self.dtype)} vs saved {dtype_name(data.dtype)}. "
+                    "Set cast_dtype=True to cast the dtype of saved params.")
+            if dtype_source == "current":
+                data = data.astype(self.dtype)
+            else:
+                self.cast(data.dtype)
+        self._shape = shape
+        return data
+
+    # -- values ---------------------------------------------------------------------------------
+
+    def _missing(self) -> MXNetError:
+        """Why there are no arrays."""
+        if self._deferred_init or self._data is not None:  # another thread is just making them
+            return DeferredInitializationError(
+                f"Parameter '{self.name}' has not been initialized yet because initialization was "
+                "deferred. Actual initialization happens during the first forward pass. Please "
+                "pass one batch of data through the network before accessing Parameters. You can "
+                "also avoid deferred initialization by specifying in_units, num_features, etc., "
+                "for network layers.")
+        return MXNetError(
+            f"Parameter '{self.name}' has not been initialized. Note that you should initialize "
+            "parameters and create Trainer with Block.collect_params() instead of Block.params "
+            "because the later does not include Parameters of nested child Blocks")
+
+    def _on(self, arrays: list[NDArray] | None, ctx: Context | None) -> NDArray:
+        if arrays is None:
+            raise self._missing()
+        if ctx is None:
+            if len(arrays) == 1:
+                return arrays[0]
+            ctx = current_context()
+        for place, here in enumerate(self._ctx_list):
+            if here is ctx or here == ctx:
+                return arrays[place]
+        if ctx.device_type in ("cpu_pinned", "cpu_shared"):  # host memory by other names
+            return self._on(arrays, cpu(ctx.device_id))
+        raise MXNetError(f"Parameter '{self.name}' was not initialized on context {ctx}. "
+                         f"It was only initialized on {self._ctx_list}.")
+
+    def _dense(self, call: str) -> None:
+        if self._stype != "default":
+            raise MXNetError(f"Parameter '{self.name}': {call} is for dense parameters, this one "
+                             f"is {self._stype}. Please use row_sparse_data() instead.")
+
+    def data(self, ctx: Context | None = None) -> NDArray:
+        """The values on `ctx`; may be left out when there is one context only."""
+        if self._stype != "default":
+            self._dense("data()")
+        return self._on(self._data, ctx)
+
+    def list_data(self) -> list[NDArray]:
+        """The values on every context, in the order of `list_ctx`."""
+        self._dense("list_data()")
+        if self._data is None:
+            raise self._missing()
+        return list(self._data)
+
+    def _with_grad(self) -> list[NDArray] | None:
+        if self._data is not None and self._grad is None:
+            raise MXNetError(f"Cannot get gradient array for Parameter '{self.name}' because "
+                             "grad_req='null'")
+        return self._grad
+
+    def grad(self, ctx: Context | None = None) -> NDArray:
+        """The gradient on `ctx`."""
+        return self._on(self._with_grad(), ctx)
+
+    def list_grad(self) -> list[NDArray]:
+        """The gradients on every context, in the order of `list_ctx`."""
+        grads = self._with_grad()
+        if grads is None:
+            raise self._missing()
+        return list(grads)
+
+    def list_ctx(self) -> list[Context]:
+        """The contexts it is on, or will be on once its shape is known."""
+        if self._data is not None:
+            return self._ctx_list
+        if self._deferred_init:
+            return self._deferred_init[1]
+        raise MXNetError(f"Parameter '{self.name}' has not been initialized")
+
+    def row_sparse_data(self, row_id: NDArray) -> NDArray:
+        """The rows `row_id` of a row_sparse parameter (none is built yet)."""
+        raise self._no_rows("row_sparse_data()")
+
+    def list_row_sparse_data(self, row_id: NDArray) -> list[NDArray]:
+        """The rows `row_id` of a row_sparse parameter on every context (none is built yet)."""
+        raise self._no_rows("list_row_sparse_data()")
+
+    def _no_rows(self, call: str) -> MXNetError:
+        if self._stype == "default":
+            return MXNetError(f"Parameter '{self.name}': {call} is for row_sparse parameters, this "
+                              "one is dense. Please use data() instead.")
+        return NotForThisError(f"Parameter '{self.name}': row_sparse parameters are not built yet")
+
+    def set_data(self, data: Any) -> None:
+        """Set the values on every context; unknown sizes are taken from `data`."""
+        self.shape = data.shape
+        if self._data is None:
+            if not self._deferred_init:
+                raise ParameterMismatch(f"Parameter '{self.name}' has not been initialized")
+            if not isinstance(data, NDArray):
+                data = nd.array(data, cpu(), self.dtype)
+            self._deferred_init = (*self._deferred_init[:3], data)
+            return
+        trainer = self._trainer
+        if trainer is not None and trainer._kv_initialized:
+            if self not in trainer._params_to_init:
+                trainer._reset_kvstore()
+        with autograd.pause():
+            for array in self._data:
+                array[:] = data
+
+    def zero_grad(self) -> None:
+        """Set the gradients to zero; nothing where there are none."""
+        for grad in self._grad or ():
+            grad[:] = 0
+
+    def reset_ctx(self, ctx: Context | Sequence[Context]) -> None:
+        """Move the parameter to other contexts; values are averaged over the present ones."""
+        if self._data is not None:
+            data = self._reduce()
+            with autograd.pause():
+                self._put(data, contexts(ctx))
+        elif self._deferred_init:
+            init, _, default_init, data_or_none = self._deferred_init
+            self._deferred_init = (init, contexts(ctx), default_init, data_or_none)
+        else:
+            raise ArgumentValueError(f"Cannot reset context for Parameter '{self.name}' because "
+                                     "it has not been initialized.")
+
+    def _reduce(self) -> NDArray:
+        """The value in host memory, averaged over the contexts."""
+        arrays = [array.copyto(cpu()) for array in self.list_data()]
+        return arrays[0] if len(arrays) == 1 else nd.add_n(*arrays) / len(arrays)
+
+    def cast(self, dtype: Any) -> None:
+        """Change the element type of values and gradients."""
+        dtype_name(dtype)
+        self._dtype = dtype
+        self._var = None
+        if self._data is None:
+            if self._deferred_init and self._deferred_init[3] is not None:
+                value = self._deferred_init[3].astype(dtype)
+                self._deferred_init = (*self._deferred_init[:3], value)
+            return
+        with autograd.pause():
+            self._data = [array.astype(dtype) for array in self._data]
+            if self._grad is not None:
+                self._grad = [grad.astype(dtype) for grad in self._grad]
+                autograd.mark_variables(self._data, self._grad, self._grad_req)
+
+    def var(self) -> symbol.Symbol:
+        """The symbol variable that stands for it in graphs; always the same one."""
+        if self._var is None:
+            self._var = symbol.var(self.name, **self._var_settings())
+        return self._var
+
+    def _var_settings(self) -> dict[str, Any]:
+        init = self.init.dumps() if isinstance(self.init, initializer.Initializer) else self.init
+        return {"shape": self.shape, "dtype": self.dtype, "lr_mult": self.lr_mult,
+                "wd_mult": self.wd_mult, "init": init, "stype": self._stype}
+
+
+def _shape(shape: int | Sequence[int]) -> Shape:
+    sizes = (shape,) if isinstance(shape, (int, np.integer)) else shape
+    return tuple(max(int(size), 0) for size in sizes)
+
+
+class Constant(Parameter):
+    """A parameter that training does not change.
+
+    Args:
+        name: full name. value: its value, anything ``nd.array`` takes.
+
+    >>> import minigluon as mx
+    >>> class AddTwo(mx.gluon.HybridBlock):
+    ...     def __init__(self, **kwargs):
+    ...         super().__init__(**kwargs)
+    ...         self.two = self.params.get_constant("two", [2.0])
+    ...     def hybrid_forward(self, F, x, two):
+    ...         return F.broadcast_add(x, two)
+    >>> net = AddTwo()
+    >>> net.initialize()
+    >>> net(mx.nd.ones((1,))).asnumpy().tolist()
+    [3.0]
+    """
+
+    def __init__(self, name: str, value: Any) -> None:
+        if not isinstance(value, NDArray):
+            value = nd.array(value)
+        self.value = value
+        super().__init__(name, grad_req="null", shape=value.shape, dtype=value.dtype,
+                         init=initializer.Constant(value))
+
+    @property
+    def grad_req(self) -> str:
+        """Always 'null'; setting anything else only warns."""
+        return "null"
+
+    @grad_req.setter
+    def grad_req(self, req: str) -> None:
+        if req != "null":
+            warnings.warn(f'Constant parameter "{self.name}" does not support grad_req other '
+                          f'than "null", and new value "{req}" is ignored.', stacklevel=2)
+
+    def _var_settings(self) -> dict[str, Any]:
+        # the value itself would make every graph's text as long as the array
+        return {**super()._var_settings(), "init": None}
+
+

@@ -1,0 +1,232 @@
+"""The graph of a hybrid block: learned by running it on symbols, compiled, run as one call."""
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from .. import graph, symbol, tape
+from .. import ndarray as nd
+from ..base import ArgumentValueError, ShapeError
+from ..context import Context
+from ..graph import Entry, Node
+from ..name import NameManager
+from ..ndarray import NDArray
+from ..symbol import Symbol
+from .block import Block, tracing
+from .parameter import Parameter, known
+
+__all__ = ["Trace", "building", "canonical", "flatten", "rebuild", "trace"]
+
+building = threading.RLock()
+"""Held while a graph is learned or compiled, or deferred parameters are made."""
+
+
+def flatten(value: Any, leaves: list[Any]) -> Any:
+    """Append the arrays or symbols in nested lists to `leaves`; returns the form of the nest.
+
+    In a form, a number stands for an array (a symbol with n outputs: n), None for None.
+    """
+    if value is None:
+        return None
+    if isinstance(value, NDArray):
+        leaves.append(value)
+        return 1
+    if isinstance(value, Symbol):
+        leaves.append(value)
+        return len(value)
+    if isinstance(value, (list, tuple)):
+        form = [flatten(item, leaves) for item in value]
+        return form if isinstance(value, list) else tuple(form)
+    raise ArgumentValueError(
+        "When hybridized, the inputs and outputs of a HybridBlock must be (nested) lists of "
+        f"Symbol or NDArray, but got {value} of type {type(value)}")
+
+
+def rebuild(form: Any, leaves: Iterator[Any]) -> Any:
+    """The nest of this form with the given leaves.
+
+    >>> rebuild([1, None, (1, 2)], iter("abcd"))
+    ['a', None, ('b', ['c', 'd'])]
+    """
+    if form is None:
+        return None
+    if isinstance(form, int):
+        return next(leaves) if form == 1 else [next(leaves) for _ in range(form)]
+    items = [rebuild(item, leaves) for item in form]
+    return items if isinstance(form, list) else tuple(items)
+
+
+def canonical(form: Any) -> Any:
+    """A form in which lists equal tuples and trailing None (left-out arguments) are gone.
+
+    >>> canonical((1, [1, (1,)], None))
+    (1, (1, (1,)))
+    """
+    if not isinstance(form, (list, tuple)):
+        return form
+    items = [canonical(item) for item in form]
+    while items and items[-1] is None:
+        items.pop()
+    return tuple(items)
+
+
+class Trace:
+    """A graph and where its inputs come from.
+
+    Args:
+        entries: what it computes. inputs: the variables that stand for the block's inputs.
+        in_form: canonical form of the inputs. out_form: form of the outputs.
+        params: the block's parameters by full name.
+        name: of the block, for messages.
+
+    Attributes:
+        changes, revisions: HybridBlock's notes on which state of the blocks the graph is of.
+    """
+
+    def __init__(self, entries: Sequence[Entry], inputs: Sequence[Node], in_form: Any,
+                 out_form: Any, params: Sequence[Parameter], name: str) -> None:
+        self.entries = list(entries)
+        self.in_form = in_form
+        self.out_form = out_form
+        self.name = name
+        self.variables = graph.variables(entries)
+        places = {node: place for place, node in enumerate(inputs)}
+        by_node = {p.var().entries[0].node: p for p in params if p._var is not None}
+        by_name = {p.name: p for p in params}
+        # for each variable, the number of the input or the parameter that it stands for
+        self.sources: list[int | Parameter] = [
+            places[node] if node in places else by_node.get(node) or by_name[node.name]
+            for node in self.variables]
+        self.changes = -1
+        self.revisions: list[tuple[Any, int]] = []
+        self._operators: dict[tuple[bool, tuple[bool, ...]], Any] = {}
+
+    def parameters(self) -> list[tuple[Node, Parameter]]:
+        """The parameters that the graph reads, with their variables."""
+        return [(node, source) for node, source in zip(self.variables, self.sources, strict=True)
+                if isinstance(source, Parameter)]
+
+    # -- parameters whose shapes are not known yet ----------------------------------------------
+
+    def infer_shape(self, leaves: Sequence[NDArray]) -> None:
+        """Tell the parameters their shapes, as far as these inputs determine them."""
+        given = {node: source.shape if isinstance(source, Parameter) else leaves[source].shape
+                 for node, source in zip(self.variables, self.sources, strict=True)}
+        found = graph.infer_shape(self.entries, given)
+        for node, parameter in self.parameters():
+            shape = found.entries.get(Entry(node, 0))
+            if shape is not None:
+                parameter.shape = shape
+
+    def infer_type(self, leaves: Sequence[NDArray]) -> None:
+        """Give the parameters the element types that these inputs ask for."""
+        given = {node: leaves[source].dtype
+                 for node, source in zip(self.variables, self.sources, strict=True)
+                 if not isinstance(source, Parameter)}
+        for node, _ in self.parameters():
+            given[node] = None
+        bare = [Node(node.op, node.name) for node in self.variables]
+        swapped = {Entry(old, 0): Entry(new, 0)
+                   for old, new in zip(self.variables, bare, strict=True)}
+        found = graph.infer_dtype(
+            graph.ir.substitute(self.entries, swapped),
+            {swapped[Entry(node, 0)].node: dtype for node, dtype in given.items()})
+        for node, parameter in self.parameters():
+            dtype = found.entries.get(swapped[Entry(node, 0)])
+            if dtype is not None:
+                parameter.cast(dtype)
+
+    def finish(self, leaves: Sequence[NDArray]) -> None:
+        """Initialize deferred parameters, now that there are inputs to infer shapes from."""
+        with building:
+            self.infer_shape(leaves)
+            for _, parameter in self.parameters():
+                if parameter._deferred_init and not known(parameter.shape):
+                    raise ShapeError(
+                        f"Deferred initialization failed because the shape of parameter "
+                        f"'{parameter.name}' cannot be inferred (known so far: "
+                        f"{parameter.shape}); give its sizes [block {self.name}]")
+                parameter._finish_deferred_init()
+
+    # -- running --------------------------------------------------------------------------------
+
+    def arrays(self, leaves: Sequence[NDArray], ctx: Context) -> list[NDArray]:
+        """The arrays of all variables, in order."""
+        return [source.data(ctx) if isinstance(source, Parameter) else leaves[source]
+                for source in self.sources]
+
+    def run(self, leaves: Sequence[NDArray], ctx: Context) -> Any:
+        """Compute on `ctx`, as one operator call."""
+        arrays = self.arrays(leaves, ctx)
+        flags = tape.state
+        wrt: tuple[bool, ...] = ()
+        if flags.recording:
+            wrt = tuple([array._ag is not None for array in arrays])
+            if True not in wrt:
+                wrt = ()
+        compiled = self._operators.get((flags.training, wrt)) or self._compile(flags.training, wrt)
+        found = nd.invoke(compiled, arrays, {}, ctx=ctx)
+        return rebuild(self.out_form, iter([found] if isinstance(found, NDArray) else found))
+
+    def _compile(self, training: bool, wrt: tuple[bool, ...]) -> Any:
+        with building:
+            key = (training, wrt)
+            if key not in self._operators:
+                wanted = [node for node, asked in zip(self.variables, wrt, strict=False) if asked]
+                self._operators[key] = graph.CompiledGraph(
+                    self.entries, self.variables, training=training, record=bool(wrt),
+                    wrt=wanted, name=self.name).operator
+            return self._operators[key]
+
+    def run_watched(self, leaves: Sequence[NDArray], ctx: Context,
+                    callback: Callable[[str, str, NDArray], Any], monitor_all: bool) -> Any:
+        """Compute node by node and show each result to ``callback(name, operator, array)``."""
+        values = {Entry(node, 0): array for node, array in
+                  zip(self.variables, self.arrays(leaves, ctx), strict=True)}
+        for node in graph.topological(self.entries):
+            if node.op is None:
+                continue
+            inputs = [values[entry] for entry in node.inputs]
+            if monitor_all:
+                for place, array in enumerate(inputs):
+                    word = f"input{place}" if node.op.variadic else node.op.input_names[place]
+                    callback(f"{node.name}_{word}", node.op.name, array)
+            found = nd.invoke(node.op, inputs, node.attrs, ctx=ctx)
+            found = [found] if isinstance(found, NDArray) else found
+            for entry, array in zip(node.outputs(), found, strict=True):
+                values[entry] = array
+                callback(Symbol([entry]).list_outputs()[0], node.op.name, array)
+        return rebuild(self.out_form, (values[entry] for entry in self.entries))
+
+
+def trace(block: Block, args: Sequence[Any], params: Sequence[Parameter]) -> Trace:
+    """Run `block` on symbols in place of the arrays in `args`.
+
+    Shapes and types play no part: the graph serves arrays of any shape in nests of this form.
+    """
+    leaves: list[Any] = []
+    form = flatten(tuple(args), leaves)
+    names = ["data"] if len(leaves) == 1 else [f"data{i}" for i in range(len(leaves))]
+    inputs = [symbol.var(name) for name in names]
+    with building, NameManager():
+        before, tracing.active = tracing.active, True
+        try:
+            out = block.forward(*rebuild(form, iter(inputs)))
+        finally:
+            tracing.active = before
+    symbols: list[Any] = []
+    out_form = flatten(out, symbols)
+    return Trace(_own(symbols), [each.entries[0].node for each in inputs], canonical(form),
+                 out_form, params, block.name)
+
+
+def _own(symbols: Sequence[Symbol]) -> list[Entry]:
+    """The entries of outputs; one that is an input as it is, or given twice, becomes a copy."""
+    entries: list[Entry] = []
+    for each in symbols:
+        for entry in each.entries:
+            if entry.node.op is None or entry in entries:
+                entry = symbol.identity(Symbol([entry])).entries[0]
+            entries.append(entry)
+    return entries
