@@ -170,6 +170,15 @@ def test_a_reader_that_stops_reading_ends_the_job(mark: str) -> None:
     assert (done.returncode, done.stdout) == (141, "worker 0 | y\n")
 
 
+def test_a_reader_that_sleeps_does_not_keep_the_job_from_ending(start: Start, mark: str) -> None:
+    job = start("-n", "1", "-s", "1", "--grace", "0.5", "bash", "-c", "trap '' TERM; yes")
+    assert job.stdout is not None
+    assert job.stdout.readline() == "worker 0 | y\n"
+    select.select([], [], [], 0.5)  # let it fill the pipe and the queue
+    job.send_signal(signal.SIGTERM)
+    assert job.wait(timeout=10) == 143
+
+
 def test_colours_and_a_live_bar_on_a_terminal_only(tmp_path: Path) -> None:
     script = python(tmp_path, "import sys; sys.stderr.write('\\r 10%\\r 20%\\n')")
     controller, terminal = os.openpty()

@@ -9,6 +9,7 @@ __all__ = ["BAR_SECONDS", "Console"]
 
 BAR_SECONDS = 10.0  # without a terminal, the bar's state is a line at most this often
 _FULL = 1 << 20
+_OVERFLOWING = 16 << 20  # reached only while a job is being ended and nobody reads
 _CHUNK = 4096  # a pipe that poll() calls writable takes this much without blocking
 _PAINT = (36, 33, 32, 35, 34, 96, 93, 92, 95, 94)
 
@@ -111,7 +112,7 @@ class Console:
             self._queue.appendleft((fd, text[written:]))
 
     def _put(self, fd: int, text: bytes) -> None:
-        if self.broken is None:
+        if self.broken is None and self._size < _OVERFLOWING:
             self._queue.append((fd, text))
             self._size += len(text)
 

@@ -23,6 +23,7 @@ __all__ = ["Job"]
 
 SETTLE_SECONDS = 2.0  # how long a role that says "peer lost" waits for the lost peer's own report
 LINGER_SECONDS = 3.0  # how long servers may run on when every worker has ended well
+DRAIN_SECONDS = 1.0  # what a reader that does not read may cost after a signal
 GIVE_UP_SECONDS = 10.0  # after the kill: more than the keepers take to give up
 _READ = 1 << 16
 _REMEMBERED = 60
@@ -111,10 +112,18 @@ class Job:
                     self._end_strays()
                 self._decide(time.monotonic())
             code = self._conclude()
-            self.deadline = None
-            while self.console.waiting_fd is not None and len(self.signals) < 2:
-                self._wait()
+            self._drain()
         return code
+
+    def _drain(self) -> None:
+        """Write what still waits; once asked to end, no longer than a second for a slow reader."""
+        self.deadline = None
+        while self.console.waiting_fd is not None:
+            if self.signals and self.deadline is None:
+                self.deadline = time.monotonic() + DRAIN_SECONDS
+            if self.deadline is not None and time.monotonic() >= self.deadline:
+                return
+            self._wait()
 
     def _start(self) -> None:
         self._say_verbose(f"job {self.plan.job}, scheduler at {self.plan.address}")
