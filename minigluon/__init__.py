@@ -18,7 +18,8 @@ from __future__ import annotations
 import sys as _sys
 
 from . import ndarray  # first: it enters the operators
-from . import autograd, base, context, random
+from . import attribute, autograd, base, context, name, random, symbol
+from .attribute import AttrScope
 from .base import MXNetError
 from .context import Context, cpu, cpu_pinned, cpu_shared, current_context, gpu
 from .device import num_gpus
@@ -26,10 +27,13 @@ from .device import num_gpus
 __version__ = "0.1.0"
 
 nd = ndarray
+sym = symbol
 _sys.modules[__name__ + ".nd"] = ndarray
+_sys.modules[__name__ + ".sym"] = symbol
 context.num_gpus = num_gpus  # type: ignore[attr-defined]
 
 __all__ = [
-    "Context", "MXNetError", "autograd", "base", "context", "cpu", "cpu_pinned", "cpu_shared",
-    "current_context", "gpu", "nd", "ndarray", "num_gpus", "random",
+    "AttrScope", "Context", "MXNetError", "attribute", "autograd", "base", "context", "cpu",
+    "cpu_pinned", "cpu_shared", "current_context", "gpu", "name", "nd", "ndarray", "num_gpus",
+    "random", "sym", "symbol",
 ]

@@ -15,9 +15,10 @@ __all__ = ["HIDDEN_KEYS", "attr_texts", "from_json", "to_json", "user_attrs"]
 # User attributes that MXNet accepts with and without the underscores around them.
 HIDDEN_KEYS = ("ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage",
                "profiler_scope")
-# How MXNet tunes its own kernels; means nothing here.
+# What tells MXNet's own kernels how to run, and where; means nothing here.
 _TUNING = ("workspace", "cudnn_tune", "cudnn_off", "num_args", "cudnn_algo_verbose",
-           "cudnn_algo_fwd", "cudnn_algo_bwd_data", "cudnn_algo_bwd_filter")
+           "cudnn_algo_fwd", "cudnn_algo_bwd_data", "cudnn_algo_bwd_filter", "min_calib_range",
+           "max_calib_range", "is_int", "ctx")
 _VERSION = 10901
 
 
@@ -140,6 +141,6 @@ def _split(op: Operator, texts: Mapping[str, str]) -> tuple[dict[str, Any], dict
             given[name] = value
         elif name.startswith("__") and name.endswith("__"):
             extra[name] = value
-        elif name not in _TUNING:
-            given[name] = value  # unknown: op.parse says so
+        elif name not in _TUNING and value not in ("False", "None"):
+            given[name] = value  # something unknown is switched on: op.parse says so
     return given, extra
