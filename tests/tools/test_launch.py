@@ -66,6 +66,7 @@ def mark(request: pytest.FixtureRequest) -> Iterator[str]:
     """A word that every process of the test carries; nothing may carry it afterwards."""
     word = f"{os.getpid()}-{request.node.name}"
     yield word
+    wait_until(lambda: not marked(word), 5)
     left = marked(word)
     for pid in left:
         os.kill(pid, signal.SIGKILL)
