@@ -1,6 +1,7 @@
 """Measures of how good predictions are, gathered over many batches: ``create("acc")``."""
 from .accuracy import Accuracy, TopKAccuracy
-from .base import (
+from .confusion import F1, MCC, PCC
+from .evalmetric import (
     CompositeEvalMetric,
     CustomMetric,
     EvalMetric,
@@ -10,7 +11,6 @@ from .base import (
     np,
     register,
 )
-from .confusion import F1, MCC, PCC
 from .likelihood import Caffe, CrossEntropy, Loss, NegativeLogLikelihood, Perplexity, Torch
 from .regression import MAE, MSE, RMSE, PearsonCorrelation
 

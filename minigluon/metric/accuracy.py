@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy
 
-from .base import Arrays, EvalMetric, alias, check_label_shapes, pairs
+from .evalmetric import Arrays, EvalMetric, alias, check_label_shapes, pairs
 
 __all__ = ["Accuracy", "TopKAccuracy"]
 

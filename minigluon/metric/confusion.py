@@ -8,7 +8,7 @@ from typing import Any
 import numpy
 
 from ..base import ArgumentValueError
-from .base import Arrays, EvalMetric, check_label_shapes, pairs, register
+from .evalmetric import Arrays, EvalMetric, check_label_shapes, pairs, register
 
 __all__ = ["F1", "MCC", "PCC"]
 

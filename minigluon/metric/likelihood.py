@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy
 
-from .base import Arrays, EvalMetric, alias, check_label_shapes, host, pairs, register
+from .evalmetric import Arrays, EvalMetric, alias, check_label_shapes, host, pairs, register
 
 __all__ = ["Caffe", "CrossEntropy", "Loss", "NegativeLogLikelihood", "Perplexity", "Torch"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy
 
-from .base import Arrays, EvalMetric, alias, check_label_shapes, pairs, register
+from .evalmetric import Arrays, EvalMetric, alias, check_label_shapes, pairs, register
 
 __all__ = ["MAE", "MSE", "RMSE", "PearsonCorrelation"]
 
@@ -84,7 +84,7 @@ class PearsonCorrelation(EvalMetric):
         super().__init__(name, output_names, label_names, average=average)
 
     def reset(self) -> None:
-        self._global_seen: list[Any] = []
+        self._global_seen = numpy.zeros(6)
         super().reset()
 
     def reset_local(self) -> None:
@@ -99,10 +99,9 @@ class PearsonCorrelation(EvalMetric):
                 self._add(float(numpy.corrcoef(x, y)[0, 1]), 1)
                 continue
             self._seen = _merged_moments(self._seen, x, y)
-            self.num_inst = int(self._seen[0])
-            _, _, _, xx, yy, xy = self._seen
-            self.sum_metric = self.num_inst * float(xy / math.sqrt(xx * yy))
-            self.global_num_inst, self.global_sum_metric = self.num_inst, self.sum_metric
+            self._global_seen = _merged_moments(self._global_seen, x, y)
+            self.num_inst, self.sum_metric = _weighted_correlation(self._seen)
+            self.global_num_inst, self.global_sum_metric = _weighted_correlation(self._global_seen)
 
 
 def _merged_moments(seen: Any, x: Any, y: Any) -> Any:
@@ -117,3 +116,8 @@ def _merged_moments(seen: Any, x: Any, y: Any) -> Any:
         seen[4] + ((y - mean_y) ** 2).sum() + dy * dy * weight,
         seen[5] + ((x - mean_x) * (y - mean_y)).sum() + dx * dy * weight,
     ])
+
+
+def _weighted_correlation(moments: Any) -> tuple[int, float]:
+    n, _, _, xx, yy, xy = moments
+    return int(n), float(n * xy / math.sqrt(xx * yy)) if xx * yy else 0.0

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy
 
-from .base import ArgumentError, ArgumentValueError, Registry, ShapeError
-from .ndarray import NDArray
+from ..base import ArgumentError, ArgumentValueError, Registry, ShapeError
+from ..ndarray import NDArray
 
 __all__ = [
     "Arrays", "CompositeEvalMetric", "CustomMetric", "EvalMetric", "alias", "check_label_shapes",
