@@ -10,6 +10,8 @@ from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
+from numpy import errstate
+
 from .base import DTypeError, MXNetError, ShapeError
 from .device import Device, device_of, kernels_of
 from .ops import Attrs, Operator, namespace
@@ -49,7 +51,9 @@ def call(
                 body = candidate
                 break
     try:
-        result = body(device.xp, *arrays, **attrs)
+        # inf and nan are values here, as in MXNet: no RuntimeWarning for log(0) or 1/0
+        with errstate(all="ignore"):
+            result = body(device.xp, *arrays, **attrs)
     except MXNetError:
         raise
     except (ValueError, TypeError, IndexError, ArithmeticError) as error:
