@@ -12,7 +12,7 @@ from typing import Any
 
 from .operator import Operator, registry
 
-__all__ = ["BINARY", "attach_methods", "function", "namespace", "subspaces"]
+__all__ = ["BINARY", "attach_methods", "function", "methods", "namespace", "subspaces"]
 
 Call = Callable[[Operator, tuple[Any, ...], dict[str, Any]], Any]
 
