@@ -16,7 +16,7 @@ from .base import DTypeError, MXNetError, ShapeError
 from .device import Device, device_of, kernels_of
 from .ops import Attrs, Operator, namespace
 
-__all__ = ["call", "raw_face"]
+__all__ = ["call", "raw_face", "raw_face_of"]
 
 Array = Any
 
@@ -100,7 +100,7 @@ def _explain(op: Operator, arrays: Sequence[Array], attrs: Attrs, error: Excepti
     return kind(f"{op.name}({_describe(op, arrays)}): {error}")
 
 
-def raw_call(device: Device) -> Callable[[Operator, tuple[Any, ...], dict[str, Any]], Any]:
+def _raw_call(device: Device) -> Callable[[Operator, tuple[Any, ...], dict[str, Any]], Any]:
     """What calling an operator means for raw arrays of one device."""
 
     def apply(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -116,7 +116,7 @@ def raw_call(device: Device) -> Callable[[Operator, tuple[Any, ...], dict[str, A
 @cache
 def raw_face(device: Device) -> SimpleNamespace:
     """Raw F: every operator as a function of raw arrays; what gradient rules run with."""
-    apply = raw_call(device)
+    apply = _raw_call(device)
     face = SimpleNamespace(**namespace(apply))
     face._invoke = lambda op, *inputs, **attrs: apply(op, inputs, attrs)
     return face

@@ -12,7 +12,7 @@ from typing import Any
 from .base import GradientError
 from .ops import Attrs, Operator
 
-__all__ = ["Entry", "Leaf", "Output", "append", "state", "walk"]
+__all__ = ["Entry", "Leaf", "Output", "append", "order", "state", "walk"]
 
 
 class _State(threading.local):

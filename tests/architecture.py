@@ -41,6 +41,7 @@ GUESTS = {
     "mpi4py": ("kvstore/collective/mpi.py",),
     "horovod": ("kvstore/collective/horovod.py",),
     "byteps": ("kvstore/collective/byteps.py",),
+    "requests": ("gluon/utils.py",),
 }
 # The only places that may load one of our own modules by name at run time: the distributed store
 # when it is asked for (zmq), a device at its first use (cupy).
@@ -210,23 +211,25 @@ def _check_guest(module: Module, item: Import) -> Iterator[str]:
     if name in sys.stdlib_module_names:
         return
     if name not in GUESTS:
-        yield f"imports {name}, which is no dependency of {PACKAGE}"
+        yield f"imports {item.target}, which is no dependency of {PACKAGE}"
     elif not any(module.file.startswith(place) for place in GUESTS[name]):
-        yield f"imports {name}; only {', '.join(GUESTS[name])} may"
+        yield f"imports {item.target}; only {', '.join(GUESTS[name])} may"
 
 
 def _by_name(module: Module) -> Iterator[str]:
-    """Calls of import_module and __import__: allowed in few places, which say why."""
-    if module.file in LAZY:
-        return
+    """Calls of import_module and __import__: for guests, else in few places, which say why."""
     for node in ast.walk(module.tree):
-        if isinstance(node, ast.Call):
-            called = ast.unparse(node.func).rpartition(".")[2]
-            text = ast.unparse(node)
-            if called in ("import_module", "__import__") and not any(
-                f"'{guest}" in text for guest in GUESTS
-            ):
-                yield f"{module.file}:{node.lineno}: loads a module by name"
+        if not isinstance(node, ast.Call):
+            continue
+        if ast.unparse(node.func).rpartition(".")[2] not in ("import_module", "__import__"):
+            continue
+        first = node.args[0] if node.args else None
+        name = first.value if isinstance(first, ast.Constant) else ""
+        if isinstance(name, str) and name.split(".")[0] in GUESTS:
+            for text in _check_guest(module, Import(name, node.lineno)):
+                yield f"{module.file}:{node.lineno}: {text}"
+        elif module.file not in LAZY:
+            yield f"{module.file}:{node.lineno}: loads a module by name"
 
 
 def _exports(module: Module) -> Iterator[str]:

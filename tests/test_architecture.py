@@ -36,6 +36,8 @@ BROKEN = [
      "import cycle: minigluon.ops.a -> minigluon.ops.b -> minigluon.ops.a"),
     ({"ops/a.py": "import importlib\nx = importlib.import_module('minigluon.nn')\n"},
      "ops/a.py:2: loads a module by name"),
+    ({"ops/a.py": "import importlib\nx = importlib.import_module('zmq.asyncio')\n"},
+     "ops/a.py:2: imports zmq.asyncio; only"),
     ({"ops/a.py": "import zmq\n"}, "imports zmq; only kvstore/dist/transport.py may"),
     ({"kvstore/dist/a.py": "def f():\n    import zmq\n"}, "imports zmq"),
     ({"device/cpu/a.py": "import cupy.cuda\n"}, "imports cupy"),
@@ -80,6 +82,7 @@ def test_what_is_allowed_passes(tmp_path: Path) -> None:
         "kvstore/__init__.py": "import importlib\n__all__ = []\n"
         "def _dist(): return importlib.import_module('.dist', __name__)\n",
         "kvstore/dist/transport.py": "def f():\n    import zmq\n",
+        "gluon/utils.py": "import importlib\ndef f(): return importlib.import_module('requests')\n",
         "device/gpu/a.py": "import cupy\n",
         "gluon/trainer.py": "from .. import nn, kvstore\n",
         "gluon/loss.py": "from typing import TYPE_CHECKING\n"

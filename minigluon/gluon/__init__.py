@@ -1,7 +1,6 @@
 """How a network is trained: Trainer, losses, data, utilities. ``gluon.nn`` is ``minigluon.nn``."""
 from __future__ import annotations
 
-import importlib
 import sys
 
 from .. import nn
@@ -12,6 +11,8 @@ from ..nn import (
     Parameter,
     ParameterDict,
     SymbolBlock,
+    block,
+    parameter,
 )
 from . import data, loss, utils
 from .trainer import Trainer
@@ -22,6 +23,5 @@ __all__ = [
 ]
 
 # Gluon's older places for the same things: ``from minigluon.gluon.block import HybridBlock``.
-for _name, _home in (("nn", ""), ("block", ".block"), ("parameter", ".parameter")):
-    sys.modules[f"{__name__}.{_name}"] = importlib.import_module(nn.__name__ + _home)
-block, parameter = sys.modules[f"{__name__}.block"], sys.modules[f"{__name__}.parameter"]
+for _name, _module in (("nn", nn), ("block", block), ("parameter", parameter)):
+    sys.modules[f"{__name__}.{_name}"] = _module

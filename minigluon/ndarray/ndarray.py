@@ -23,7 +23,9 @@ from ..dispatch import call as dispatch_call
 from ..dispatch import raw_face
 from ..ops import BINARY, Attrs, Operator, attach_methods, find_operator
 
-__all__ = ["NDArray", "array", "invoke", "nd_call", "waitall"]
+__all__ = [
+    "NDArray", "array", "heads_of", "invoke", "nd_call", "raw_face_of", "run_backward", "waitall",
+]
 
 _HOST = ("cpu", "cpu_pinned", "cpu_shared")
 _INPLACE = (
