@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from ...base import NotForThisError, ShapeError
 from ..operator import Attrs, MaybeShape, find_operator, operator
-from ..rules import merge_shapes, same_shape
+from ..rules import same_shape
 from ..special import erf
 from .channel import along
 
@@ -53,17 +53,19 @@ def _leaky_shape(shapes: list[MaybeShape], attrs: Attrs) -> tuple[list[MaybeShap
     data, gamma = shapes
     if data is None:
         return shapes, [data]
+    channels = (data[1] if len(data) > 1 else data[0],)
     if gamma is None:
-        channels = data[1] if len(data) > 1 else data[0]
-        gamma = (channels,)
-    allowed = [(1,), (data[1] if len(data) > 1 else data[0],), data[1:]]
-    for shape in allowed:
-        try:
-            return [data, merge_shapes(gamma, shape)], [data]
-        except ShapeError:
-            continue
-    raise ShapeError(f"expected gamma of shape {', '.join(map(str, allowed))} for data {data}, "
-                     f"got {gamma}")
+        return [data, channels], [data]
+    allowed = ((1,), channels, data[1:])
+    if not any(_fits(gamma, shape) for shape in allowed):
+        raise ShapeError(f"expected gamma of shape {', '.join(map(str, allowed))} for data "
+                         f"{data}, got {gamma}")
+    return shapes, [data]
+
+
+def _fits(shape: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    return len(shape) == len(other) and all(a == b or not a or not b
+                                            for a, b in zip(shape, other, strict=True))
 
 
 def _leaky_inputs(attrs: Attrs) -> tuple[str, ...]:

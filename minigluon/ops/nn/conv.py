@@ -27,7 +27,7 @@ from .window import (
 
 __all__ = ["conv_grad_data", "conv_grad_weight", "convolution"]
 
-_CHUNK = 1 << 20  # elements of the window matrix built at once: it should stay in the cache
+_CHUNK = 1 << 19  # elements of the window matrix built at once: it should stay in the cache
 
 
 @dataclass(frozen=True)

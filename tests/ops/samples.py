@@ -1,0 +1,25 @@
+"""All samples of the operator catalogue: the families' lists together, and what is left out."""
+from __future__ import annotations
+
+import samples_core
+import samples_image
+import samples_nn
+from sample import Sample
+
+from minigluon.ops import registry
+
+__all__ = ["ALL", "EXEMPT", "SAMPLES"]
+
+# Registered operators that need no sample, each with the reason.
+EXEMPT: dict[str, str] = {}
+
+SAMPLES: dict[str, list[Sample]] = {}
+for _family in (samples_core, samples_image, samples_nn):
+    for _name, _samples in _family.SAMPLES.items():
+        SAMPLES.setdefault(registry[_name].name, []).extend(_samples)
+
+# (operator name, sample) with a readable id
+ALL: list[tuple[str, str, Sample]] = [
+    (f"{name}-{number}", name, sample)
+    for name, samples in sorted(SAMPLES.items()) for number, sample in enumerate(samples)
+]
