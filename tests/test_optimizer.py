@@ -32,9 +32,10 @@ def _sgd(w: Array, s: dict[str, Array], g: Array, t: int, wd: float, clip: float
 
 def _nag(w: Array, s: dict[str, Array], g: Array, t: int, wd: float, clip: float | None,
          momentum: float) -> Array:
-    step = -LR * (_clip(g, clip) + wd * w)
-    s["m"] = momentum * s.get("m", 0.0) + step
-    return w + (momentum * s["m"] + step if momentum else step)
+    before = s.get("m", 0.0)
+    w = w + momentum**2 * before - LR * (momentum + 1) * (_clip(g, clip) + wd * w)
+    s["m"] = momentum * before - LR * (_clip(g, clip) + wd * w)  # of the new w, as in MXNet
+    return w
 
 
 def _adam(w: Array, s: dict[str, Array], g: Array, t: int, wd: float, clip: float | None,

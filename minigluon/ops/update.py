@@ -157,6 +157,8 @@ def _nag(xp: Any, weight: Array, grad: Array, mom: Array, lr: float, momentum: f
     new = weight + (momentum * momentum) * mom - (momentum + 1) * g
     mom *= momentum
     mom -= g
+    if wd:  # MXNet decays by the weight that it has just written
+        mom -= (lr * wd) * (new - weight)
     return new
 
 
@@ -165,8 +167,8 @@ def nag_mom_update(
     xp: Any, weight: Array, grad: Array, mom: Array, *, lr: float, momentum: float = 0.0,
     wd: float = 0.0, rescale_grad: float = 1.0, clip_gradient: float = -1.0,
 ) -> Array:
-    """Nesterov's momentum, with d = lr (g + wd weight):
-    weight + momentum^2 mom - (momentum + 1) d; mom = momentum mom - d.
+    """Nesterov's momentum: new = weight + momentum^2 mom - (momentum + 1) lr (g + wd weight);
+    then mom = momentum mom - lr (g + wd new).
 
     Shapes: all (*S) -> (*S).
 

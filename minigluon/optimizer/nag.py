@@ -13,8 +13,9 @@ __all__ = ["NAG"]
 class NAG(SGD):
     """Nesterov's accelerated gradient: SGD that looks one momentum step ahead.
 
-    With ``g = clip(rescale_grad * grad) + wd * w``: ``m = momentum * m - lr * g`` and
-    ``w = w + momentum * m - lr * g``; without momentum ``w = w - lr * g``.
+    With ``g = clip(rescale_grad * grad)``:
+    ``w = w + momentum ** 2 * m - (momentum + 1) * lr * (g + wd * w)``, then
+    ``m = momentum * m - lr * (g + wd * w)``; without momentum ``w = w - lr * (g + wd * w)``.
 
     Args:
         momentum: share of the last step kept in the next.
