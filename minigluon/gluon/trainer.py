@@ -9,10 +9,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .. import kvstore as kvs
-from .. import ndarray as nd
 from .. import optimizer as opt
 from ..autograd import pause
-from ..base import ArgumentValueError, KVStoreError, env_bool
+from ..base import (
+    ArgumentValueError,
+    DeferredInitializationError,
+    KVStoreError,
+    env_bool,
+)
 from ..context import Context
 from ..kvstore.api import capable
 from ..nn import Parameter, ParameterDict
@@ -253,8 +257,11 @@ class Trainer:
         """Sum the gradients over devices and workers, for ``update`` after a look at them."""
         self._ensure_ready()
         self._only_apart("allreduce_grads")
+        trained = [i for i, param in enumerate(self._params) if param.grad_req != "null"]
+        for i in trained:
+            _check_reached(self._params[i])
         with pause():
-            self._allreduce_grads([i for i, p in enumerate(self._params) if p.grad_req != "null"])
+            self._allreduce_grads(trained)
 
     def update(self, batch_size: int, ignore_stale_grad: bool = False) -> None:
         """Apply the gradients that ``allreduce_grads`` has summed; arguments as in `step`."""
@@ -284,12 +291,13 @@ class Trainer:
     def _fresh(self, ignore_stale_grad: bool) -> list[int]:
         """Indices of the Parameters to update; stale ones raise before anything has changed."""
         fresh = []
-        for i, param in enumerate(self._params):
-            if param.grad_req == "null":
-                continue
-            if ignore_stale_grad and param._deferred_init:
-                continue
-            stale = [data.context for data in _data_of(param) if not data._fresh_grad]
+        trained = [(i, p) for i, p in enumerate(self._params) if p.grad_req != "null"]
+        if ignore_stale_grad:
+            trained = [(i, p) for i, p in trained if not p._deferred_init]
+        for _, param in trained:
+            _check_reached(param)
+        for i, param in trained:
+            stale = [data.context for data in param.list_data() if not data._fresh_grad]
             if stale and not ignore_stale_grad:
                 raise UserWarning(
                     f"Gradient of Parameter `{param.name}` on context {stale[0]} has not been "
@@ -392,15 +400,15 @@ class Trainer:
             self._adopt(self._updaters[0].optimizer)
 
 
-def _data_of(param: Parameter) -> list[nd.NDArray]:
-    """Its arrays, or an error that says which layer no forward has reached (B62)."""
-    if param._data is None and param._deferred_init:
-        raise type(param._missing())(
+def _check_reached(param: Parameter) -> None:
+    """An error that says which layer no forward has reached (B62)."""
+    if param._deferred_init:
+        raise DeferredInitializationError(
             f"Trainer: Parameter '{param.name}' still has no shape: its layer was not reached by "
             "the forward. Use it in forward, give it its input size, leave it out of the "
-            "Trainer's parameters, or set its grad_req to 'null'"
+            "Trainer's parameters, set its grad_req to 'null', or call step with "
+            "ignore_stale_grad=True"
         )
-    return param.list_data()
 
 
 def _in_order(params: Any) -> list[Parameter]:

@@ -30,7 +30,7 @@ def _backward(*params: gluon.Parameter, scale: float = 1.0) -> None:
 
 
 def _values(param: gluon.Parameter) -> set[float]:
-    return {float(v) for x in param.list_data() for v in x.asnumpy().ravel().round(6)}
+    return {round(float(v), 6) for x in param.list_data() for v in x.asnumpy().ravel()}
 
 
 @pytest.mark.parametrize("update_on_kvstore", [None, True, False])
