@@ -5,6 +5,7 @@ device's array module. Errors of a body are explained in the operator's words.
 """
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from functools import cache
 from types import SimpleNamespace
@@ -14,7 +15,7 @@ from numpy import errstate
 
 from .base import DTypeError, MXNetError, ShapeError
 from .device import Device, device_of, kernels_of
-from .ops import Attrs, Operator, namespace
+from .ops import Attrs, Operator, namespace, registry
 
 __all__ = ["call", "raw_face", "raw_face_of"]
 
@@ -54,8 +55,10 @@ def call(
         # inf and nan are values here, as in MXNet: no RuntimeWarning for log(0) or 1/0
         with errstate(all="ignore"):
             result = body(device.xp, *arrays, **attrs)
-    except MXNetError:
-        raise
+    except MXNetError as error:
+        if op.name not in registry or _names_operator(op, error):
+            raise
+        raise type(error)(f"{op.name}: {error}") from error
     except (ValueError, TypeError, IndexError, ArithmeticError) as error:
         raise _explain(op, arrays, attrs, error) from error
     return result if type(result) is tuple else (result,)
@@ -79,6 +82,15 @@ def _describe(op: Operator, arrays: Sequence[Array]) -> str:
         name = f"{names[-1]}[{place}]" if op.variadic or place >= len(names) else names[place]
         parts.append(f"{name} {tuple(array.shape)} {array.dtype}")
     return ", ".join(parts)
+
+
+def _names_operator(op: Operator, error: MXNetError) -> bool:
+    """Whether the text begins with an operator's name, as in ``Pooling: pad: ...``.
+
+    ``mean: ...`` may also speak of an attribute: then it does not.
+    """
+    word = re.split(r"[:( ]", str(error), maxsplit=1)[0]
+    return word in registry and word not in op.attr_names
 
 
 def _mixed_dtypes(op: Operator, arrays: Sequence[Array]) -> DTypeError:

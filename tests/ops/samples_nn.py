@@ -121,7 +121,7 @@ _add("Pooling", [_r(2, 3, 6, 4)], {"kernel": (2, 2), "stride": (2, 2)}, second_o
           "Pooling: data with spatial size (2, 2) is smaller than kernel (3, 3)"),
          ([_r(2, 3, 4)], {"kernel": (3, 3)}, ShapeError,
           "Pooling: expected data of 4 dimensions for kernel (3, 3), got 3"),
-         ([_r(2, 3)], {"kernel": (3, 3)}, ShapeError, "Pooling: expected data of 3, 4 or 5"),
+         ([_r(2, 3)], {"kernel": (3, 3)}, ShapeError, "Pooling: expected data of 4 dimensions for kernel (3, 3), got 2"),
          ([_r(2, 3, 4, 4)], {"kernel": (2, 2), "pad": (2, 2)}, ArgumentValueError,
           "Pooling: pad: expected less than kernel (2, 2), got (2, 2)"),
          ([_r(2, 3, 4, 4)], {"kernel": (2, 2), "pool_type": "mean"}, ArgumentValueError,
@@ -131,7 +131,7 @@ _add("Pooling", [_r(2, 3, 6, 4)], {"kernel": (2, 2), "stride": (2, 2)}, second_o
          ([_r(2, 3, 4, 4)], {"kernal": (2, 2)}, ArgumentError, "did you mean 'kernel'?"),
      ])
 for _kind in ("max", "avg", "sum"):
-    _add("Pooling", [_r(2, 3, 6, 5)], {**_WINDOW, "pad": (1, 1), "pool_type": _kind,
+    _add("Pooling", [_r(2, 3, 7, 6)], {**_WINDOW, "pad": (1, 1), "pool_type": _kind,
                                        "pooling_convention": "full"}, second_order=True)
     _add("Pooling", [_r(2, 7, 3)], {"kernel": (3,), "layout": "NWC", "pool_type": _kind},
          second_order=True)

@@ -125,6 +125,8 @@ def instance_norm(xp: Any, data: Any, gamma: Any, beta: Any, *, eps: float = 1e-
     >>> instance_norm.body(np, x, one, zero, eps=0.0)[0].tolist()
     [[[-1.0, 1.0]]]
     """
+    if data.ndim < 3:
+        raise ValueError("no spatial axes")
     return _standardized(xp, data, gamma, beta, range(2, data.ndim), 1, eps)
 
 

@@ -229,6 +229,12 @@ def _label_shape(data: tuple[int, ...], attrs: Attrs) -> tuple[int, ...]:
     return data[:-1] if attrs["preserve_shape"] else data[:1]
 
 
+def _check_label(data: Any, label: Any, attrs: Attrs) -> None:
+    """The forward does not look at the label, so it would not notice one that does not fit."""
+    if label.shape != _label_shape(data.shape, attrs):
+        _output_shape([data.shape, label.shape], attrs)
+
+
 def _class_axis(data: Any, multi_output: bool, preserve_shape: bool) -> Any:
     """The data as (rows, classes, places)."""
     if multi_output:
@@ -271,6 +277,7 @@ def softmax_output(
     >>> softmax_output.body(np, x, y, **softmax_output.parse({})).tolist()
     [[0.5, 0.5]]
     """
+    _check_label(data, label, {"multi_output": multi_output, "preserve_shape": preserve_shape})
     return _normalized(xp, _class_axis(data, multi_output, preserve_shape), 1).reshape(data.shape)
 
 
