@@ -68,7 +68,7 @@ def train_epoch(net, trainer, batches, loss_of, ctx, workers, log_interval):
         ys = gluon.utils.split_and_load(labels, ctx, even_split=False)
         with autograd.record():
             outputs = [net(x) for x in xs]
-            losses = [loss_of(output, y) for output, y in zip(outputs, ys)]
+            losses = [loss_of(output, y) for output, y in zip(outputs, ys, strict=True)]
         autograd.backward(losses)
         trainer.step(len(images) * workers)
 

@@ -129,7 +129,8 @@ def test_last_batch_and_shuffle(way):
     loader = DataLoader(range(5), 2, last_batch="rollover", **way)
     assert values(loader) == [[0, 1], [2, 3]]
     assert values(loader) == [[4, 0], [1, 2], [3, 4]]
-    shuffled = sum(values(DataLoader(range(50), 7, shuffle=True, **way)), [])
+    batches = values(DataLoader(range(50), 7, shuffle=True, **way))
+    shuffled = [value for batch in batches for value in batch]
     assert sorted(shuffled) == list(range(50)) != shuffled
 
 
@@ -183,8 +184,8 @@ def test_timeout(way):
 
 def test_two_iterators_at_once():
     loader = DataLoader(range(8), 2, num_workers=2)
-    pairs = [(a.asnumpy().tolist(), b.asnumpy().tolist()) for a, b in zip(loader, loader)]
-    assert pairs == [([i, i + 1], [i, i + 1]) for i in range(0, 8, 2)]
+    for i, pair in enumerate(zip(loader, loader, strict=True)):
+        assert [batch.asnumpy().tolist() for batch in pair] == [[2 * i, 2 * i + 1]] * 2
 
 
 def test_workers_draw_different_numbers_that_a_seed_repeats():
@@ -218,7 +219,7 @@ def test_arguments_that_do_not_fit(kwargs, words):
         DataLoader(range(4), **kwargs)
 
 
-# -- default_batchify_fn, types as in MXNet 1.9.1 ----------------------------------------------------
+# -- default_batchify_fn, types as in MXNet 1.9.1 -------------------------------------------------
 
 
 @pytest.mark.parametrize(("samples", "dtype", "shape"), [
@@ -238,7 +239,8 @@ def test_batch_types(samples, dtype, shape):
 
 
 def test_batch_of_tuples_and_ndarrays():
-    batch = default_batchify_fn([(mx.nd.ones((2,), dtype="float16"), 1), (mx.nd.zeros((2,), dtype="float16"), 2)])
+    samples = [(mx.nd.ones((2,), dtype="float16"), 1), (mx.nd.zeros((2,), dtype="float16"), 2)]
+    batch = default_batchify_fn(samples)
     assert type(batch) is list and batch[0].dtype == np.float16
     assert batch[0].asnumpy().tolist() == [[1, 1], [0, 0]] and batch[1].dtype == np.int64
 

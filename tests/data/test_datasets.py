@@ -81,7 +81,7 @@ def test_filter_runs_after_transforms():
 def test_shard():
     shards = [Squares().shard(4, i) for i in range(4)]
     assert [len(shard) for shard in shards] == [3, 2, 2, 2]
-    assert sum((items(shard) for shard in shards), []) == items(Squares())
+    assert [item for shard in shards for item in items(shard)] == items(Squares())
     with pytest.raises(AssertionError, match="index"):
         Squares().shard(3, 3)
 
@@ -126,7 +126,7 @@ def test_batch_equals_samples(make):
     batch = dataset._get_batch([3, 0, 3])
     if batch is not None:
         samples = [dataset[i] for i in (3, 0, 3)]
-        for field, column in zip(batch, zip(*samples)):
+        for field, column in zip(batch, zip(*samples, strict=True), strict=True):
             assert np.array_equal(field, np.stack(column))
             assert field.dtype == np.asarray(column[0]).dtype
 

@@ -97,7 +97,7 @@ class Channel:
         for size in sizes:
             views.append(memory[place: place + size])
             place += _aligned(size)
-        return pickle.loads(views[0], buffers=views[1:])
+        return pickle.loads(views[0].data, buffers=views[1:])
 
     def _header(self) -> tuple[bytes, list[int]]:
         first, fds, _, _ = socket.recv_fds(self._socket, _HEADER.size, 1)
@@ -152,7 +152,7 @@ def _open(fd: int, size: int) -> np.ndarray[Any, Any]:
         return np.asarray(_Mapping(address, size))
     memory, done = np.empty(size, np.uint8), 0
     while done < size:
-        part = os.preadv(fd, [memory[done:]], done)
+        part = os.preadv(fd, [memory[done:].data], done)
         if not part:
             raise EOFError("a batch is shorter than announced")
         done += part

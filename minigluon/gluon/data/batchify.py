@@ -21,7 +21,8 @@ def default_batchify_fn(data: Sequence[Any]) -> Any:
 
     Shapes: n samples (D, ...) -> (n, D, ...)
 
-    >>> image, label = default_batchify_fn([(np.zeros((2, 2), "uint8"), 3), (np.ones((2, 2), "uint8"), 4)])
+    >>> samples = [(np.zeros((2, 2), "uint8"), 3), (np.ones((2, 2), "uint8"), 4)]
+    >>> image, label = default_batchify_fn(samples)
     >>> image.shape, image.dtype.__name__, label.asnumpy().tolist()
     ((2, 2, 2), 'uint8', [3, 4])
     """

@@ -205,7 +205,7 @@ def _batches(dataset: Any, batch_size: int | None, shuffle: bool, sampler: Any,
             "DataLoader: batch_size must be specified unless batch_sampler is specified"
         )
     if sampler is not None and shuffle:
-        raise ArgumentValueError("DataLoader: shuffle must not be specified if sampler is specified")
+        raise ArgumentValueError("DataLoader: shuffle must not be specified if sampler is")
     if sampler is None:
         sampler = RandomSampler(len(dataset)) if shuffle else SequentialSampler(len(dataset))
     return BatchSampler(sampler, batch_size, last_batch or "keep")

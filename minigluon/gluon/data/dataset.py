@@ -61,7 +61,7 @@ class Dataset:
         return _SampledDataset(self, FilterSampler(fn, self))
 
     def shard(self, num_shards: int, index: int) -> Dataset:
-        """Piece `index` of `num_shards` consecutive pieces, the first of them one longer if need be.
+        """Piece `index` of `num_shards` consecutive pieces, the first ones one longer if need be.
 
         >>> [len(SimpleDataset(range(9)).shard(4, i)) for i in range(4)]
         [3, 2, 2, 2]

@@ -16,7 +16,7 @@ __all__ = ["BatchSampler", "FilterSampler", "RandomSampler", "Sampler", "Sequent
 
 
 class Sampler:
-    """Says which samples to take, in which order: iterating yields indices, ``len`` says how many."""
+    """Which samples to take, in which order: iterating yields indices, ``len`` says how many."""
 
     def __len__(self) -> int:
         raise NotImplementedError(f"{type(self).__name__} must define __len__")
@@ -172,7 +172,9 @@ class BatchSampler(Sampler):
                 f"got {last_batch!r}"
             )
         if batch_size < 1:
-            raise ArgumentValueError(f"BatchSampler: batch_size: expected 1 or more, got {batch_size}")
+            raise ArgumentValueError(
+                f"BatchSampler: batch_size: expected 1 or more, got {batch_size}"
+            )
         self._sampler = sampler
         self._batch_size = int(batch_size)
         self._last_batch = last_batch

@@ -6,6 +6,7 @@ import hashlib
 import logging
 import os
 import threading
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -167,6 +168,9 @@ def _connect(url: str, repository: str) -> Any:
     def ask() -> None:
         try:
             answer.append(urllib.request.urlopen(url, timeout=_CONNECT))
+        except urllib.error.HTTPError as error:
+            error.close()
+            answer.append(OSError(f"{url}: {error}"))
         except (OSError, ValueError) as error:
             answer.append(error)
 

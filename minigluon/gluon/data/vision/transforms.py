@@ -81,8 +81,12 @@ class Normalize(HybridBlock):
     def __init__(self, mean: float | Sequence[float] = 0.0,
                  std: float | Sequence[float] = 1.0) -> None:
         super().__init__()
-        self._mean = mean
-        self._std = std
+        self._mean = _values(mean)
+        self._std = _values(std)
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
         return F.image.normalize(x, mean=self._mean, std=self._std)
+
+
+def _values(given: float | Sequence[float]) -> tuple[float, ...]:
+    return tuple(map(float, given)) if isinstance(given, Sequence) else (float(given),)
