@@ -199,9 +199,10 @@ def test_colours_and_a_live_bar_on_a_terminal_only(tmp_path: Path) -> None:
 
 
 def test_servers_that_stay_after_the_last_worker_are_ended_with_a_warning(mark: str) -> None:
+    stubborn = "bash -c 'trap \"\" TERM; while true; do sleep 600; done'"
     began = time.monotonic()
-    done = run("--env", f"MARK={mark}", "-n", "1", "true", roles=SLEEP)
-    assert time.monotonic() - began < 8
+    done = run("--env", f"MARK={mark}", "-n", "1", "true", roles=stubborn)
+    assert time.monotonic() - began < 5
     assert done.returncode == 0
     assert "warning: server 0 still ran" in done.stderr
 
@@ -289,6 +290,21 @@ def test_an_unusable_address_is_told_before_anything_starts() -> None:
     assert done.returncode == 75
     assert "nosuch.invalid" in done.stderr
     assert done.stdout == ""
+
+
+def test_a_job_that_cannot_be_started_whole_is_not_left_in_part(mark: str) -> None:
+    command = " ".join(
+        [*LAUNCH, "--env", f"MARK={mark}", "--role-command", f"'{SLEEP}'", "-n 20 true"]
+    )
+    done = subprocess.run(
+        ["bash", "-c", f"ulimit -n 30; {command}"],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.returncode == 75
+    assert re.fullmatch(r"launch: cannot start server \d+: Too many open files\n", done.stderr)
 
 
 # ---- signals; nothing is left behind (fixture `mark`)

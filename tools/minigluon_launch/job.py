@@ -16,7 +16,7 @@ from pathlib import Path
 from . import keeper
 from .console import Console
 from .lines import Splitter
-from .roles import Plan, Role
+from .roles import Plan, Role, StartError
 from .verdict import INFRASTRUCTURE, Outcome, culprit, exit_code, is_consequence, report
 
 __all__ = ["Job"]
@@ -128,7 +128,10 @@ class Job:
     def _start(self) -> None:
         self._say_verbose(f"job {self.plan.job}, scheduler at {self.plan.address}")
         for role in self.plan.roles:
-            child = _Child(role)
+            try:
+                child = _Child(role)
+            except OSError as error:  # what has started ends with this process
+                raise StartError(f"cannot start {role.label}: {error.strerror}") from error
             self.children.append(child)
             self._say_verbose(f"{role.label} (keeper {child.kept.pid}): {shlex.join(role.command)}")
 
@@ -224,7 +227,7 @@ class Job:
             name = signal.Signals(self.signals[0]).name
             self.console.say(f"{name}: ending the job (a second signal ends it at once)")
         self.stopping = True
-        self.deadline = now + self.grace
+        self.deadline = now + (min(self.grace, 1.0) if self.lingering else self.grace)
         for child in self.children:
             child.order(keeper.TERM)
 

@@ -134,6 +134,8 @@ class _Keeper:
 
     def _start_role(self, command: Sequence[str], env: Mapping[str, str]) -> None:
         keeper = os.getpid()
+        # Blocked while it is still ignored, a TERM that comes between fork and exec is not lost.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         self.role = os.fork()
         if self.role == 0:
             try:
@@ -150,6 +152,7 @@ class _Keeper:
             return  # the keeper ended before the kernel knew that we end with it
         for number in _RESTORED:
             signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
         os.dup2(self.out, 1)
         os.dup2(self.err, 2)
         try:
@@ -223,7 +226,8 @@ class _Keeper:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(self.role, signal.SIGKILL)
             _send(signal.SIGKILL, descendants(os.getpid()))
-            select.select([self.wake], [], [], 0.02)
+            if select.select([self.wake], [], [], 0.02)[0]:
+                os.read(self.wake, 4096)
 
 
 def _send(number: int, pids: Sequence[int]) -> None:

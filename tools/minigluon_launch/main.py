@@ -21,11 +21,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     console = Console.on_this_terminal()
     try:
         plan = make_plan(options, os.environ, console.width if console.live else None)
+        with plan.hold:
+            return Job(plan, console, options.grace, options.verbose).run()
     except StartError as error:
         os.write(2, f"launch: {error}\n".encode())
         return INFRASTRUCTURE
-    with plan.hold:
-        return Job(plan, console, options.grace, options.verbose).run()
 
 
 def _fill_standard_descriptors() -> None:
