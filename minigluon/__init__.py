@@ -18,7 +18,22 @@ from __future__ import annotations
 import sys as _sys
 
 from . import ndarray  # first: it enters the operators
-from . import attribute, autograd, base, context, name, random, symbol
+from . import (
+    attribute,
+    autograd,
+    base,
+    context,
+    gluon,
+    initializer,
+    kvstore,
+    lr_scheduler,
+    metric,
+    name,
+    nn,
+    optimizer,
+    random,
+    symbol,
+)
 from .attribute import AttrScope
 from .base import MXNetError
 from .context import Context, cpu, cpu_pinned, cpu_shared, current_context, gpu
@@ -26,14 +41,17 @@ from .device import num_gpus
 
 __version__ = "0.1.0"
 
-nd = ndarray
-sym = symbol
-_sys.modules[__name__ + ".nd"] = ndarray
-_sys.modules[__name__ + ".sym"] = symbol
+# MXNet's short names; `import minigluon.nd` and `from minigluon.init import Xavier` work too.
+nd, sym, init, kv = ndarray, symbol, initializer, kvstore
+for _short, _module in (("nd", nd), ("sym", sym), ("init", init), ("kv", kv)):
+    _sys.modules[f"{__name__}.{_short}"] = _module
 context.num_gpus = num_gpus  # type: ignore[attr-defined]
 
 __all__ = [
     "AttrScope", "Context", "MXNetError", "attribute", "autograd", "base", "context", "cpu",
-    "cpu_pinned", "cpu_shared", "current_context", "gpu", "name", "nd", "ndarray", "num_gpus",
+    "cpu_pinned", "cpu_shared", "current_context", "gluon", "gpu", "init", "initializer", "kv",
+    "kvstore", "lr_scheduler", "metric", "name", "nd", "ndarray", "nn", "num_gpus", "optimizer",
     "random", "sym", "symbol",
 ]
+
+kvstore.run_if_role()  # a process whose DMLC_ROLE is server or scheduler becomes that, and exits

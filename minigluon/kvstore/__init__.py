@@ -2,13 +2,14 @@
 from __future__ import annotations
 
 import importlib
+import os
 from typing import Any
 
 from ..base import ArgumentError, ArgumentValueError, NotForThisError, did_you_mean
 from .api import KVStoreBase
 from .local import KVStore
 
-__all__ = ["KVStore", "KVStoreBase", "create"]
+__all__ = ["KVStore", "KVStoreBase", "create", "run_if_role"]
 
 _LOCAL = ("local", "device", "local_update_cpu", "local_allreduce_cpu", "local_allreduce_device")
 _DIST = (
@@ -58,3 +59,13 @@ def create(name: Any = "local") -> KVStoreBase:
     raise ArgumentValueError(
         f"unknown KVStore type '{name}'{did_you_mean(name, known)} (known: {', '.join(known)})"
     )
+
+
+def run_if_role() -> None:
+    """Become the server or scheduler that ``DMLC_ROLE`` names, and exit when the job ends.
+
+    Called once at the end of ``import minigluon``, as MXNet does: job scripts and manifests start
+    servers by running the training script with that variable set. Any other process returns.
+    """
+    if os.environ.get("DMLC_ROLE") in ("server", "scheduler"):
+        importlib.import_module(".dist.node", __package__).run_if_role()

@@ -15,9 +15,10 @@ spec.loader.exec_module(mlp_curve)
 
 
 @pytest.mark.parametrize("hybridize", [False, True], ids=["imperative", "hybridized"])
+@pytest.mark.parametrize("dtype,tolerance", [("float32", 1e-4), ("float64", 1e-6)])
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
-def test_loss_curve_equals_mxnet(optimizer, hybridize):
-    expected = json.loads((ORACLE / "mlp_curve.json").read_text())[optimizer]
-    losses = mlp_curve.curve(mx, optimizer, hybridize)
+def test_loss_curve_equals_mxnet(optimizer, dtype, tolerance, hybridize):
+    expected = json.loads((ORACLE / "mlp_curve.json").read_text())[f"{optimizer}-{dtype}"]
+    losses = mlp_curve.curve(mx, optimizer, hybridize, dtype)
     assert len(losses) == len(expected) == 100
-    assert np.max(np.abs(np.array(losses) - expected)) < 1e-4
+    assert np.max(np.abs(np.array(losses) - expected)) < tolerance

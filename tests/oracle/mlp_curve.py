@@ -1,7 +1,7 @@
 """Train one MLP for 100 steps and print its loss at each step as JSON.
 
-    python tests/oracle/mlp_curve.py minigluon sgd
-    python tests/oracle/mlp_curve.py mxnet adam     (in an environment with MXNet 1.9.1)
+    python tests/oracle/mlp_curve.py minigluon sgd float32
+    python tests/oracle/mlp_curve.py mxnet adam float64     (in an environment with MXNet 1.9.1)
 
 The same program for both, only the import differs: initial parameters and batches come from a
 NumPy generator, so the curves can be compared. `mlp_curve.json` holds MXNet 1.9.1's figures.
@@ -34,7 +34,7 @@ def digits():
     return images[:count].astype(np.float32) / 255, labels[:count].astype(np.float32)
 
 
-def curve(mx, optimizer, hybridize=False):
+def curve(mx, optimizer, hybridize=False, dtype="float32"):
     """Mean loss before each of the 100 updates."""
     nn, gluon, autograd, nd = mx.gluon.nn, mx.gluon, mx.autograd, mx.nd
     net = nn.HybridSequential()
@@ -42,21 +42,23 @@ def curve(mx, optimizer, hybridize=False):
         net.add(nn.Dense(units, activation="relu"))
     net.add(nn.Dense(SIZES[-1]))
     net.initialize()
+    net.cast(dtype)
     if hybridize:
         net.hybridize()
     x, y = digits()
-    net(nd.array(x[:1]))
+    net(nd.array(x[:1], dtype=dtype))
     random = np.random.RandomState(7)
     for layer, fan_in, fan_out in zip(net, SIZES, SIZES[1:]):
         bound = np.sqrt(6.0 / (fan_in + fan_out))
         weight = random.uniform(-bound, bound, (fan_out, fan_in)).astype(np.float32)
-        layer.weight.set_data(nd.array(weight))
-        layer.bias.set_data(nd.zeros((fan_out,)))
+        layer.weight.set_data(nd.array(weight, dtype=dtype))
+        layer.bias.set_data(nd.zeros((fan_out,), dtype=dtype))
     loss_of = gluon.loss.SoftmaxCrossEntropyLoss()
     trainer = gluon.Trainer(net.collect_params(), optimizer, dict(OPTIMIZERS[optimizer]))
     losses = []
     for start in range(0, STEPS * BATCH, BATCH):
-        data, label = nd.array(x[start:start + BATCH]), nd.array(y[start:start + BATCH])
+        data = nd.array(x[start:start + BATCH], dtype=dtype)
+        label = nd.array(y[start:start + BATCH], dtype=dtype)
         with autograd.record():
             loss = loss_of(net(data), label)
         loss.backward()
@@ -66,4 +68,4 @@ def curve(mx, optimizer, hybridize=False):
 
 
 if __name__ == "__main__":
-    print(json.dumps(curve(importlib.import_module(sys.argv[1]), sys.argv[2])))
+    print(json.dumps(curve(importlib.import_module(sys.argv[1]), *sys.argv[2:3], dtype=sys.argv[3])))
