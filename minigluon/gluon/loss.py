@@ -94,8 +94,8 @@ class SoftmaxCrossEntropyLoss(Loss):
 
     >>> import minigluon as mx
     >>> pred, label = mx.nd.array([[0, 2], [1, 4]]), mx.nd.array([0, 1])
-    >>> SoftmaxCrossEntropyLoss()(pred, label).asnumpy().round(4).tolist()
-    [2.127, 0.0486]
+    >>> print(SoftmaxCrossEntropyLoss()(pred, label).asnumpy().round(4))
+    [2.1269 0.0486]
     """
 
     def __init__(
@@ -186,7 +186,7 @@ SigmoidBCELoss = SigmoidBinaryCrossEntropyLoss
 
 
 class KLDivLoss(Loss):
-    """Kullback-Leibler divergence ``label * (log label - log pred)``.
+    """Kullback-Leibler divergence: ``label * (log label - log pred)``, summed for each sample.
 
     Args:
         from_logits: pred holds log probabilities; False: values before a softmax along `axis`.
@@ -208,7 +208,9 @@ class KLDivLoss(Loss):
         """The loss of each sample."""
         if not self._from_logits:
             pred = F.log_softmax(pred, axis=self._axis)
-        return self._finish(F, label * (F.log(label + 1e-12) - pred), sample_weight)
+        loss = label * (F.log(label + 1e-12) - pred)
+        loss = self._weighted(F, loss, sample_weight, self._weight)
+        return F.sum(loss, axis=self._batch_axis, exclude=True)
 
 
 class HuberLoss(Loss):

@@ -236,7 +236,7 @@ class CustomMetric(EvalMetric):
         feval: returns a value, or a pair (sum, count).
         allow_extra_outputs: more predictions than labels are allowed; the rest is ignored.
 
-    >>> metric = CustomMetric(lambda label, pred: abs(label - pred).sum(), name="distance")
+    >>> metric = CustomMetric(lambda x, y: float(abs(x - y).sum()), name="distance")
     >>> metric.update(numpy.ones(2), numpy.zeros(2))
     >>> metric.get()
     ('distance', 2.0)
