@@ -1,27 +1,18 @@
 """How a network is trained: Trainer, losses, data, utilities. ``gluon.nn`` is ``minigluon.nn``."""
 from __future__ import annotations
 
-import sys
+import sys as _sys
 
 from .. import nn
-from ..nn import (
-    Block,
-    Constant,
-    HybridBlock,
-    Parameter,
-    ParameterDict,
-    SymbolBlock,
-    block,
-    parameter,
-)
-from . import data, loss, utils
+from . import block, data, loss, parameter, utils
+from .block import Block, HybridBlock, SymbolBlock
+from .parameter import Constant, Parameter, ParameterDict
 from .trainer import Trainer
 
 __all__ = [
     "Block", "Constant", "HybridBlock", "Parameter", "ParameterDict", "SymbolBlock", "Trainer",
-    "data", "loss", "nn", "utils",
+    "block", "data", "loss", "nn", "parameter", "utils",
 ]
 
-# Gluon's older places for the same things: ``from minigluon.gluon.block import HybridBlock``.
-for _name, _module in (("nn", nn), ("block", block), ("parameter", parameter)):
-    sys.modules[f"{__name__}.{_name}"] = _module
+# ``import minigluon.gluon.nn`` and ``from minigluon.gluon.nn import Dense``: one room, two names
+_sys.modules[f"{__name__}.nn"] = nn
