@@ -169,7 +169,9 @@ def test_inputs_stay_unless_they_are_states(name: str, sample: Any) -> None:
     for place, (before, after) in enumerate(zip(arrays, given, strict=True)):
         if op.variadic or op.input_names[place] not in op.mutates:
             np.testing.assert_array_equal(before, after)
-            assert not any(np.shares_memory(after, output) for output in outputs)
+            # helpers of gradient rules may hand an input on as it is; users get their own arrays
+            if not name.startswith("_"):
+                assert not any(np.shares_memory(after, output) for output in outputs)
 
 
 def _on_nd(name: str, sample: Any) -> tuple[Arrays, Arrays]:
