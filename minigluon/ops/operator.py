@@ -45,6 +45,19 @@ def _shape_rule(name: str, infer: InferShape) -> InferShape:
     return rule
 
 
+_annotations: dict[tuple[str, str], Any] = {}
+
+
+def _annotation(text: Any, scope: dict[str, Any]) -> Any:
+    """What an annotation means in its module; few different ones serve all operators."""
+    if not isinstance(text, str):
+        return Any if text is inspect.Parameter.empty else text
+    key = (scope["__name__"], text)
+    if key not in _annotations:
+        _annotations[key] = eval(text, scope)  # our own source, as typing.get_type_hints would
+    return _annotations[key]
+
+
 class Operator:
     """One operator.
 
@@ -109,7 +122,7 @@ class Operator:
 
     def _read_signature(self) -> None:
         signature = inspect.signature(self.body)
-        hints = typing.get_type_hints(self.body)
+        scope = self.body.__globals__
         arrays: list[str] = []
         self.optional_inputs: set[str] = set()
         self.variadic = False
@@ -129,7 +142,7 @@ class Operator:
             elif parameter.name in _SERVICES and parameter.default is parameter.empty:
                 services.append(parameter.name)
             else:
-                annotation = hints.get(parameter.name, Any)
+                annotation = _annotation(parameter.annotation, scope)
                 self.parsers[parameter.name] = parser_for(self.name, parameter.name, annotation)
                 if parameter.default is parameter.empty:
                     required.append(parameter.name)
@@ -143,7 +156,7 @@ class Operator:
         self.needs_device = "device" in services
         self.needs_service = bool(services)
         self.signature = signature
-        self.hints = hints
+        self._shown: list[inspect.Parameter] | None = None
 
     def __repr__(self) -> str:
         return f"<operator {self.name}>"
@@ -267,12 +280,13 @@ class Operator:
 
     def public_parameters(self) -> list[inspect.Parameter]:
         """The parameters a user sees: arrays, then attributes (services left out)."""
-        shown = []
-        for parameter in list(self.signature.parameters.values())[1:]:
-            if parameter.name in _SERVICES and parameter.name not in self.parsers:
-                continue
-            shown.append(parameter.replace(annotation=parameter.empty))
-        return shown
+        if self._shown is None:
+            self._shown = [
+                parameter.replace(annotation=parameter.empty)
+                for parameter in list(self.signature.parameters.values())[1:]
+                if parameter.name not in _SERVICES or parameter.name in self.parsers
+            ]
+        return list(self._shown)
 
     def usage(self) -> str:
         """One line for messages and help: ``Pooling(data, *, kernel, pool_type='max')``."""
