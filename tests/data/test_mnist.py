@@ -107,7 +107,7 @@ def test_broken_files(tmp_path, content, words):
 
 
 def test_fashion_has_no_substitute(tmp_path):
-    with pytest.raises(mx.MXNetError, match=r"FashionMNIST.*MINIGLUON_OFFLINE.*put the files there"):
+    with pytest.raises(mx.MXNetError, match=r"FashionMNIST.*OFFLINE.*put the files there"):
         FashionMNIST(tmp_path)
 
 

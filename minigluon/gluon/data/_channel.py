@@ -15,7 +15,6 @@ import os
 import pickle
 import socket
 import struct
-import tempfile
 from typing import Any
 
 import numpy as np
@@ -122,6 +121,8 @@ def _aligned(size: int) -> int:
 def _anonymous() -> int:
     if hasattr(os, "memfd_create"):
         return os.memfd_create("minigluon-batch")
+    import tempfile  # seldom needed, and slow to import
+
     with tempfile.TemporaryFile() as file:  # has no name either
         return os.dup(file.fileno())
 

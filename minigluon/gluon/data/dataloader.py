@@ -6,8 +6,6 @@ import weakref
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any
 
 from ... import random
@@ -153,6 +151,9 @@ class _ProcessIterator:
 def _in_threads(job: Callable[[Sequence[int]], Any], batches: Iterator[Sequence[int]],
                 num_workers: int, prefetch: int, timeout: float | None) -> Iterator[Any]:
     """One epoch by threads."""
+    # here, as it is seldom needed and slow to import
+    from concurrent.futures import Future, ThreadPoolExecutor, wait
+
     with ThreadPoolExecutor(num_workers, "minigluon-data") as threads:
         ahead: deque[Future[Any]] = deque()
         try:
@@ -161,7 +162,13 @@ def _in_threads(job: Callable[[Sequence[int]], Any], batches: Iterator[Sequence[
                     ahead.append(threads.submit(job, indices))
                 if not ahead:
                     return
-                yield _result(ahead.popleft(), timeout)
+                future = ahead.popleft()
+                if not wait([future], timeout or None).done:
+                    raise LoaderTimeout(
+                        f"DataLoader: no batch after {timeout:g} seconds in a thread; samples "
+                        "that take long need a larger timeout= (None waits for ever)"
+                    )
+                yield future.result()
         finally:
             for future in ahead:
                 future.cancel()
@@ -209,16 +216,6 @@ def _batches(dataset: Any, batch_size: int | None, shuffle: bool, sampler: Any,
     if sampler is None:
         sampler = RandomSampler(len(dataset)) if shuffle else SequentialSampler(len(dataset))
     return BatchSampler(sampler, batch_size, last_batch or "keep")
-
-
-def _result(future: Future[Any], timeout: float | None) -> Any:
-    try:
-        return future.result(timeout or None)
-    except FutureTimeout as error:
-        if future.done():  # the dataset's own
-            raise
-        raise LoaderTimeout(f"DataLoader: no batch after {timeout:g} seconds in a thread; "
-                            "samples that take long need a larger timeout=") from error
 
 
 def _stream_seed(epoch: int) -> int:

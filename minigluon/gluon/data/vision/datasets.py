@@ -6,8 +6,6 @@ import hashlib
 import logging
 import os
 import threading
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -163,6 +161,9 @@ def _download(name: str, target: Path, sha1: str) -> None:
 
 def _connect(url: str, repository: str) -> Any:
     """An open response. In a thread, as looking up a name cannot be given a time limit."""
+    import urllib.error  # here, as it costs 30 ms that `import minigluon` should not take
+    import urllib.request
+
     answer: list[Any] = []
 
     def ask() -> None:
