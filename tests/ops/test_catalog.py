@@ -68,7 +68,7 @@ def test_every_operator_has_samples() -> None:
 
 def test_every_public_operator_says_what_it_does() -> None:
     public = [op for op in set(registry.values()) if not op.name.startswith("_")]
-    assert [op.name for op in public if not op.doc or "Shapes:" not in op.doc] == []
+    assert [op.name for op in public if "Shapes:" not in op.doc or ">>>" not in op.doc] == []
 
 
 # -- shapes and element types -------------------------------------------------------------------
@@ -161,6 +161,10 @@ def test_equals_reference(name: str, sample: Any) -> None:
         np.testing.assert_allclose(output, value, rtol=sample.tolerance, atol=sample.tolerance)
 
 
+# Helpers of gradient rules, which hand an input on where there is nothing to do.
+_PASSING_ON = ("_sum_like", "_cast_like")
+
+
 @_each()
 def test_inputs_stay_unless_they_are_states(name: str, sample: Any) -> None:
     op, arrays = registry[name], sample.arrays()
@@ -171,7 +175,8 @@ def test_inputs_stay_unless_they_are_states(name: str, sample: Any) -> None:
             np.testing.assert_array_equal(before, after)
             # helpers of gradient rules may hand an input on as it is; users get their own arrays
             if not name.startswith("_"):
-                assert not any(np.shares_memory(after, output) for output in outputs)
+                assert name in _PASSING_ON or not any(
+                np.shares_memory(after, output) for output in outputs)
 
 
 def _on_nd(name: str, sample: Any) -> tuple[Arrays, Arrays]:
