@@ -95,7 +95,7 @@ class Trainer:
         return list(contexts or [])
 
     def _init_optimizer(self, optimizer: Any, optimizer_params: dict[str, Any] | None) -> None:
-        by_index = dict(enumerate(self._params))
+        by_index: dict[int | str, Any] = dict(enumerate(self._params))
         if isinstance(optimizer, opt.Optimizer):
             assert not optimizer_params, (
                 "Trainer: optimizer_params must be None when the optimizer is an Optimizer; "
@@ -106,7 +106,8 @@ class Trainer:
         else:
             settings = {**(optimizer_params or {}), "param_dict": by_index}
             self._optimizer = opt.create(optimizer, **settings)
-        self._updaters = [opt.get_updater(self._optimizer) for _ in self._contexts or [None]]
+        count = max(1, len(self._contexts))
+        self._updaters = [opt.get_updater(self._optimizer) for _ in range(count)]
 
     def _adopt(self, optimizer: opt.Optimizer) -> None:
         """Make an optimizer that came out of a file the one of these Parameters."""

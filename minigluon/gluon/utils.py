@@ -8,8 +8,6 @@ import math
 import os
 import secrets
 import shutil
-import ssl
-import urllib.request
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -134,10 +132,11 @@ def _copies(arrays: Any) -> list[list[NDArray]]:
 
 def _square_sum(array: NDArray) -> NDArray:
     flat = array.reshape(-1).astype("float32", copy=False)
-    return nd.dot(flat, flat).reshape(1)
+    squares: NDArray = nd.dot(flat, flat)
+    return squares.reshape(1)
 
 
-# -- files --------------------------------------------------------------------------------------
+# -- files ----------------------------------------------------------------------------------------
 
 
 def check_sha1(filename: str, sha1_hash: str) -> bool:
@@ -235,6 +234,9 @@ def _fetch(url: str, fname: str, verify_ssl: bool) -> None:
     try:
         requests = importlib.import_module("requests")
     except ImportError:
+        import ssl  # these two take longer to import than the rest of gluon
+        import urllib.request
+
         context = None if verify_ssl else ssl._create_unverified_context()
         with urllib.request.urlopen(url, context=context, timeout=60) as answer:
             with open(fname, "wb") as file:

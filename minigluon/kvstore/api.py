@@ -17,7 +17,7 @@ Key = int | str
 Keys = Key | Sequence[Key]
 Values = Any  # an NDArray, a list of them (one key), or a list with one such entry a key
 Updater = Callable[[Key, "NDArray", "NDArray"], None]
-_Store = TypeVar("_Store", bound="builtins.type[KVStoreBase]")
+_Store = TypeVar("_Store", bound="KVStoreBase")
 
 
 class KVStoreBase:
@@ -44,7 +44,7 @@ class KVStoreBase:
     registry: Registry  # set below: it needs this class
 
     @staticmethod
-    def register(cls: _Store) -> _Store:
+    def register(cls: builtins.type[_Store]) -> builtins.type[_Store]:
         """Decorator: make the class known to ``create`` under its lower-case name."""
         return KVStoreBase.registry.register(cls)
 

@@ -163,7 +163,7 @@ def create(metric: Any, *args: Any, **kwargs: Any) -> EvalMetric:
         settings = dict(metric)
         return create(settings.pop("metric"), **settings)
     if isinstance(metric, (list, tuple)):
-        return CompositeEvalMetric(*args, metrics=list(metric), **kwargs)
+        return CompositeEvalMetric(list(metric), *args, **kwargs)
     if callable(metric) and not isinstance(metric, EvalMetric):
         return CustomMetric(metric, *args, **kwargs)
     made: EvalMetric = _registry.create(metric, *args, **kwargs)
