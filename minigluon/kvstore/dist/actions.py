@@ -1,0 +1,51 @@
+"""What the pure state machines ask the loop around them to do."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .messages import Message
+
+__all__ = ["Action", "Limits", "Log", "Send", "Stop"]
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send a message to the process with that uid."""
+
+    to: str
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """Tell the people who watch (`level`: 'info' only with PS_VERBOSE, 'warning', 'error')."""
+
+    level: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Let what was sent go out, then end with that exit code."""
+
+    code: int
+
+
+Action = Send | Log | Stop
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long things may take, in seconds.
+
+    Args:
+        start: until everybody has registered.
+        operation: until a merge, a pull, a barrier is complete (a warning at a tenth).
+        heartbeat: until a silent process counts as lost.
+        interval: between heartbeats.
+    """
+
+    start: float = 60.0
+    operation: float = 300.0
+    heartbeat: float = 10.0
+    interval: float = 2.0

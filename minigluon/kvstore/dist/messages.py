@@ -1,0 +1,513 @@
+"""What the roles of a job say to each other: plain frozen dataclasses, no bytes and no sockets.
+
+Two groups. *Control* messages hold plain values and travel as JSON (`wire.py`). *Array* messages
+(`Init Push Pull PushPull Values`) hold `Item`s, each one part of one key, and travel as a binary
+header and raw buffers. Requests carry `seq`, which is unique per sender; the answer repeats it.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any, ClassVar
+
+import numpy as np
+
+__all__ = [
+    "ARRAY_MESSAGES",
+    "CONTROL_MESSAGES",
+    "SCHEDULER",
+    "Abort",
+    "Ack",
+    "Attach",
+    "Attached",
+    "Barrier",
+    "BarrierDone",
+    "Declare",
+    "Drop",
+    "ErrorReply",
+    "Farewell",
+    "Goodbye",
+    "Heartbeat",
+    "Init",
+    "Initialised",
+    "Item",
+    "KeySpec",
+    "Leave",
+    "LoadStates",
+    "Member",
+    "Message",
+    "Node",
+    "PeerGone",
+    "Ping",
+    "Placed",
+    "Placement",
+    "Pull",
+    "Push",
+    "PushPull",
+    "Refused",
+    "Register",
+    "Role",
+    "Roster",
+    "SaveStates",
+    "SetOptimizer",
+    "Shutdown",
+    "Stall",
+    "StallQuery",
+    "StallReport",
+    "States",
+    "Stats",
+    "StatsReply",
+    "UpdateSettings",
+    "Values",
+]
+
+
+class Role(IntEnum):
+    """What a process is in the job."""
+
+    SCHEDULER = 0
+    SERVER = 1
+    WORKER = 2
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Node:
+    """A role and a rank: who somebody is.
+
+    >>> str(Node(Role.WORKER, 1)), str(SCHEDULER)
+    ('worker 1', 'scheduler')
+    """
+
+    role: Role
+    rank: int
+
+    def __str__(self) -> str:
+        name = self.role.name.lower()
+        return name if self.role is Role.SCHEDULER else f"{name} {self.rank}"
+
+
+SCHEDULER = Node(Role.SCHEDULER, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One process of the job as the scheduler's roster knows it (`port` 0: it does not listen)."""
+
+    role: Role
+    rank: int
+    host: str
+    port: int
+    pid: int
+    uid: str
+    incarnation: int = 0
+
+    @property
+    def node(self) -> Node:
+        """Its role and rank."""
+        return Node(self.role, self.rank)
+
+    def __str__(self) -> str:
+        place = f"{self.host}:{self.port}" if self.port else self.host
+        return f"{self.node} ({place}, pid {self.pid})"
+
+
+@dataclass(frozen=True, slots=True)
+class KeySpec:
+    """A key as a worker declares it: what all workers have to agree on."""
+
+    key: int | str
+    shape: tuple[int, ...]
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where a key lives: `servers[i]` holds part i, elements `bounds[i]` to `bounds[i + 1]`."""
+
+    key: int | str
+    ident: int
+    shape: tuple[int, ...]
+    dtype: str
+    bounds: tuple[int, ...]
+    servers: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stall:
+    """One wait that lasts: a key, its step, who is missing, and for how many seconds."""
+
+    key: str
+    step: int
+    missing: tuple[int, ...]
+    seconds: float
+
+    def __str__(self) -> str:
+        return f"{self.key} (step {self.step}) waits for {workers(self.missing)}"
+
+
+def workers(ranks: tuple[int, ...]) -> str:
+    """Ranks in words: (1,) -> 'worker 1', (1, 2) -> 'workers 1, 2'."""
+    return f"worker{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))}"
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One part of one key, with or without its numbers.
+
+    Args:
+        key: the number the scheduler gave the key (`Placement.ident`).
+        part: which part of the key (0 for a key that is not cut).
+        start, stop: the elements of the flat array that the part covers.
+        dtype: NumPy name of the element type.
+        shape: shape of the part.
+        data: the numbers; None in a request that only names the part.
+    """
+
+    key: int
+    part: int
+    start: int
+    stop: int
+    dtype: str
+    shape: tuple[int, ...]
+    data: np.ndarray[Any, Any] | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """Base of all messages; `seq` numbers requests, and answers repeat it."""
+
+    kind: ClassVar[int] = 0
+    seq: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Refused(Message):
+    """The peer is not let in, and why (also after the token was accepted: wrong roster entry)."""
+
+    kind: ClassVar[int] = 1
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Register(Message):
+    """First words to the scheduler: who I am, where I listen, which rank I would like."""
+
+    kind: ClassVar[int] = 2
+    role: Role = Role.WORKER
+    wanted: int = -1
+    host: str = ""
+    port: int = 0
+    pid: int = 0
+    uid: str = ""
+    incarnation: int = 0
+    expects: tuple[int, int] = (0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Roster(Message):
+    """The job is complete: your rank, and everybody."""
+
+    kind: ClassVar[int] = 3
+    rank: int = 0
+    members: tuple[Member, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Attach(Message):
+    """First words of a worker to a server: which roster entry is talking."""
+
+    kind: ClassVar[int] = 4
+    uid: str = ""
+    rank: int = 0
+    incarnation: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Attached(Message):
+    """The server knows this worker; requests may follow."""
+
+    kind: ClassVar[int] = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat(Message):
+    """I am alive, and this far."""
+
+    kind: ClassVar[int] = 6
+    step: int = 0
+    key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ping(Message):
+    """Nothing but a test of the connection."""
+
+    kind: ClassVar[int] = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier(Message):
+    """Wait for all workers to say the same; `number` counts the barriers of this worker."""
+
+    kind: ClassVar[int] = 8
+    number: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class BarrierDone(Message):
+    """All workers are there."""
+
+    kind: ClassVar[int] = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Declare(Message):
+    """Keys this worker initialises in store number `store`; `whole` keeps each on one server."""
+
+    kind: ClassVar[int] = 10
+    store: int = 0
+    store_type: str = "dist_sync"
+    whole: bool = False
+    keys: tuple[KeySpec, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Placed(Message):
+    """Answer to `Declare`: where the keys live."""
+
+    kind: ClassVar[int] = 11
+    keys: tuple[Placement, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Initialised(Message):
+    """Worker 0 to the scheduler: the servers hold the first value of these keys."""
+
+    kind: ClassVar[int] = 12
+    idents: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SetOptimizer(Message):
+    """The update rule of a store: name and settings, or (flagged) a class by cloudpickle."""
+
+    kind: ClassVar[int] = 13
+    store: int = 0
+    name: str = ""
+    settings: dict[str, Any] = field(default_factory=dict)
+    pickled: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateSettings(Message):
+    """Settings of the update rule that changed (learning rate, ...), from the next push on."""
+
+    kind: ClassVar[int] = 14
+    store: int = 0
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SaveStates(Message):
+    """Ask a server for the optimizer states of its parts."""
+
+    kind: ClassVar[int] = 15
+    store: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Leave(Message):
+    """This worker makes no more steps in that store."""
+
+    kind: ClassVar[int] = 16
+    store: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Goodbye(Message):
+    """This process is done and leaves in order."""
+
+    kind: ClassVar[int] = 17
+
+
+@dataclass(frozen=True, slots=True)
+class Farewell(Message):
+    """Answer to `Goodbye`: everything you sent has arrived; you may close."""
+
+    kind: ClassVar[int] = 18
+
+
+@dataclass(frozen=True, slots=True)
+class Shutdown(Message):
+    """Scheduler to servers: all workers have left."""
+
+    kind: ClassVar[int] = 19
+
+
+@dataclass(frozen=True, slots=True)
+class Abort(Message):
+    """The job has failed: why, whose fault, and the exit code it means.
+
+    Args:
+        error: what it is for the others: 'lost' and 'crash' (of a peer), 'timeout', or 'error'.
+        reason: one line naming role, rank, address, key and step as far as known.
+        detail: the traceback of the culprit, when there is one.
+        role, rank: the culprit.
+        code: exit code, 1 for a user's error, 75 for infrastructure.
+    """
+
+    kind: ClassVar[int] = 20
+    error: str = "error"
+    reason: str = ""
+    detail: str = ""
+    role: Role = Role.SCHEDULER
+    rank: int = 0
+    code: int = 75
+
+    @property
+    def culprit(self) -> Node:
+        """The one to blame."""
+        return Node(self.role, self.rank)
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorReply(Message):
+    """A request was refused; nothing was changed."""
+
+    kind: ClassVar[int] = 21
+    error: str = "error"
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PeerGone(Message):
+    """Somebody lost the connection to a peer, and what is known of its last deed."""
+
+    kind: ClassVar[int] = 22
+    role: Role = Role.WORKER
+    rank: int = 0
+    reason: str = ""
+    key: str = ""
+    step: int = 0
+
+    @property
+    def node(self) -> Node:
+        """The one that is gone."""
+        return Node(self.role, self.rank)
+
+
+@dataclass(frozen=True, slots=True)
+class StallQuery(Message):
+    """Scheduler to servers: which waits are open?"""
+
+    kind: ClassVar[int] = 23
+
+
+@dataclass(frozen=True, slots=True)
+class StallReport(Message):
+    """Server to scheduler: the waits that are open."""
+
+    kind: ClassVar[int] = 24
+    stalls: tuple[Stall, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Stats(Message):
+    """Ask for counters."""
+
+    kind: ClassVar[int] = 25
+
+
+@dataclass(frozen=True, slots=True)
+class StatsReply(Message):
+    """Counters by name."""
+
+    kind: ClassVar[int] = 26
+    counters: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Drop(Message):
+    """Forget these keys: they have moved to another server."""
+
+    kind: ClassVar[int] = 27
+    idents: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ack(Message):
+    """A request is done (a push: applied)."""
+
+    kind: ClassVar[int] = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Init(Message):
+    """First values; `names` are the keys in words and `store_type` how they are merged."""
+
+    kind: ClassVar[int] = 41
+    store: int = 0
+    store_type: str = "dist_sync"
+    names: tuple[int | str, ...] = ()
+    items: tuple[Item, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Push(Message):
+    """Gradients; answered by `Ack` when applied."""
+
+    kind: ClassVar[int] = 42
+    items: tuple[Item, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Pull(Message):
+    """Ask for values; answered by `Values` that include all this worker pushed before."""
+
+    kind: ClassVar[int] = 43
+    items: tuple[Item, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PushPull(Message):
+    """Push and pull in one exchange; answered by `Values`."""
+
+    kind: ClassVar[int] = 44
+    items: tuple[Item, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Values(Message):
+    """Values asked for."""
+
+    kind: ClassVar[int] = 45
+    items: tuple[Item, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class States(Message):
+    """Optimizer states: `layout` says which items belong to which key and slot."""
+
+    kind: ClassVar[int] = 46
+    layout: dict[str, Any] = field(default_factory=dict)
+    items: tuple[Item, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LoadStates(Message):
+    """Optimizer states for a server to take over, laid out as in `States`."""
+
+    kind: ClassVar[int] = 47
+    store: int = 0
+    layout: dict[str, Any] = field(default_factory=dict)
+    items: tuple[Item, ...] = ()
+
+
+CONTROL_MESSAGES: tuple[type[Message], ...] = (
+    Refused, Register, Roster, Attach, Attached, Heartbeat, Ping, Barrier, BarrierDone, Declare,
+    Placed, Initialised, SetOptimizer, UpdateSettings, SaveStates, Leave, Goodbye, Farewell,
+    Shutdown, Abort, ErrorReply, PeerGone, StallQuery, StallReport, Stats, StatsReply, Drop, Ack,
+)
+ARRAY_MESSAGES: tuple[type[Message], ...] = (
+    Init, Push, Pull, PushPull, Values, States, LoadStates,
+)

@@ -1,0 +1,554 @@
+"""A server as a pure state machine: it holds shards, merges pushes, updates, answers pulls.
+
+`handle(message, uid, now)`, `lost(uid, reason, now)` and `tick(now)` return actions; nothing here
+knows a socket, a clock or a thread. What it promises:
+
+* `dist_sync`: a step of a key is done when the gradient of every worker is in; they are summed in
+  the order of ranks. A pull of a worker sees everything that this worker pushed before, and nothing
+  of the step after. Without an optimizer the sum replaces the value.
+* `dist_async`: each push is applied at once. How far a worker's knowledge lagged behind is counted.
+* A request is applied at most once: those that come twice are known by (worker, seq).
+"""
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from . import messages as say
+from .actions import Action, Limits, Log, Send, Stop
+from .messages import Item, Message, Role
+from .rule import Rule, state_arrays
+from .shard import Shard, Step, Want
+
+__all__ = ["ServerState"]
+
+Array = np.ndarray[Any, Any]
+
+
+class _Refusal(Exception):
+    """A request that cannot be done; nothing was changed."""
+
+
+class _Failure(Exception):
+    """The job cannot go on: the message to the scheduler."""
+
+    def __init__(self, abort: say.Abort) -> None:
+        super().__init__(abort.reason)
+        self.abort = abort
+
+
+LOST = 75
+_NO_SETTINGS: Mapping[str, Any] = {}
+
+
+class _Client:
+    """What the server remembers of one worker."""
+
+    def __init__(self, uid: str, rank: int) -> None:
+        self.uid, self.rank = uid, rank
+        self.latest = 0                                  # highest request number seen
+        self.open: dict[int, Want] = {}
+        self.refused: dict[int, str] = {}
+        self.settings: dict[int, Mapping[str, Any]] = {}  # by store
+        self.optimizers: dict[int, int] = {}             # how many it has set, by store
+        self.left: set[int] = set()                      # stores it is done with
+        self.gone = False
+        self.step = 0
+        self.key = ""
+
+
+class ServerState:
+    """The shards of one server.
+
+    Args:
+        rank: of this server.
+        roster: all members; who a worker's uid is.
+        scheduler: uid under which the scheduler is reached.
+        limits: the deadlines.
+        make_rule: turns a `SetOptimizer` into a Rule.
+    """
+
+    def __init__(
+        self, rank: int, roster: tuple[say.Member, ...], scheduler: str, limits: Limits,
+        make_rule: Callable[[say.SetOptimizer], Rule],
+    ) -> None:
+        self.rank, self.scheduler, self.limits = rank, scheduler, limits
+        self.make_rule = make_rule
+        self.members = {m.uid: m for m in roster if m.role is Role.WORKER}
+        self.workers = len(self.members)
+        self.clients: dict[str, _Client] = {}
+        self.by_rank = {m.rank: m for m in self.members.values()}
+        self.shards: dict[tuple[int, int], Shard] = {}
+        self.busy: dict[tuple[int, int], Shard] = {}
+        self.rules: dict[int, Rule] = {}
+        self.chosen: dict[int, list[say.SetOptimizer]] = {}
+        self.applied: dict[int, Mapping[str, Any]] = {}
+        self.leavers = False
+        self.counters = {
+            "pushes": 0, "pulls": 0, "updates": 0, "repeated": 0, "staleness_sum": 0,
+            "staleness_max": 0,
+        }
+        self.failed = False
+
+    # -- entry points ---------------------------------------------------------------------------
+
+    def handle(self, message: Message, uid: str, now: float) -> list[Action]:
+        """What follows from a message of the process `uid`."""
+        if uid == self.scheduler:
+            return self._from_scheduler(message, now)
+        if isinstance(message, say.Attach):
+            return self._attach(message, uid)
+        client = self.clients.get(uid)
+        react = _REACTIONS.get(type(message))
+        if client is None or react is None:
+            return [Log("warning", f"ignored an unexpected {message!r:.80}")]
+        if message.seq and message.seq <= client.latest:
+            return self._again(client, message)
+        client.latest = max(client.latest, message.seq)
+        try:
+            return react(self, client, message, now)
+        except _Refusal as refusal:
+            client.refused[message.seq] = str(refusal)
+            client.open.pop(message.seq, None)
+            return [Send(uid, say.ErrorReply(message.seq, "error", str(refusal)))]
+        except _Failure as failure:
+            return self._fail(failure.abort)
+
+    def lost(self, uid: str, reason: str, now: float) -> list[Action]:
+        """The connection to a worker is gone for good."""
+        client = self.clients.get(uid)
+        if client is None or client.gone or self.failed:
+            return []
+        gone = say.PeerGone(0, Role.WORKER, client.rank, reason, client.key, client.step)
+        return [Send(self.scheduler, gone)]
+
+    def tick(self, now: float) -> list[Action]:
+        """Warn about waits that last, and report those that last too long."""
+        actions: list[Action] = []
+        worst = 0.0
+        for shard in self.busy.values():
+            for number, step in shard.steps.items():
+                age = now - step.began
+                worst = max(worst, age)
+                if age > self.limits.operation / 10 and not step.warned:
+                    step.warned = True
+                    stall = say.Stall(shard.name, number, shard.missing(step), age)
+                    actions.append(Log("warning", f"{stall} since {age:.0f} s"))
+        if worst > self.limits.operation and not self.failed:
+            actions.append(Send(self.scheduler, say.StallReport(0, self._stalls(now))))
+        return actions
+
+    def crash(self, reason: str, detail: str) -> list[Action]:
+        """This machine itself failed: the job has to end."""
+        return self._fail(say.Abort(0, "error", reason, detail, Role.SERVER, self.rank, 1))
+
+    def _stalls(self, now: float) -> tuple[say.Stall, ...]:
+        """The oldest open step of each key (parts of a key count once)."""
+        found: dict[int | str, say.Stall] = {}
+        for shard in self.busy.values():
+            if shard.steps:
+                number, step = min(shard.steps.items())
+                age = now - step.began
+                stall = say.Stall(str(shard.key), number, shard.missing(step), age)
+                found.setdefault(shard.key, stall)
+        return tuple(found.values())
+
+    # -- members --------------------------------------------------------------------------------
+
+    def _from_scheduler(self, message: Message, now: float) -> list[Action]:
+        if isinstance(message, say.Abort):
+            mine = message.culprit == say.Node(Role.SERVER, self.rank)
+            code = message.code if mine else LOST  # else this process is a victim
+            return [Log("error", f"job aborted: {message.reason}"), Stop(code)]
+        if isinstance(message, say.Shutdown):
+            return [Send(self.scheduler, say.Goodbye()), Stop(0)]
+        if isinstance(message, say.StallQuery):
+            return [Send(self.scheduler, say.StallReport(0, self._stalls(now)))]
+        return []
+
+    def _attach(self, message: say.Attach, uid: str) -> list[Action]:
+        member = self.members.get(uid)
+        if member is None or (member.rank, member.incarnation) != (
+            message.rank, message.incarnation,
+        ):
+            reason = f"server {self.rank}: no such worker {message.rank} in the roster"
+            return [Send(uid, say.Refused(message.seq, reason)), Log("warning", reason)]
+        self.clients.setdefault(uid, _Client(uid, member.rank))
+        return [Send(uid, say.Attached(message.seq))]
+
+    def _goodbye(self, client: _Client, message: say.Goodbye, now: float) -> list[Action]:
+        client.gone = self.leavers = True
+        farewell = Send(client.uid, say.Farewell(message.seq))
+        stores = {shard.store for shard in self.shards.values()} - client.left
+        return [farewell, *(a for store in stores for a in self._left(client, store))]
+
+    def _leave(self, client: _Client, message: say.Leave, now: float) -> list[Action]:
+        return [Send(client.uid, say.Ack(message.seq)), *self._left(client, message.store)]
+
+    def _left(self, client: _Client, store: int) -> list[Action]:
+        client.left.add(store)
+        self.leavers = True
+        try:
+            for shard in list(self.busy.values()):
+                if shard.store == store:
+                    self._check_complete(shard)
+        except _Failure as failure:
+            return self._fail(failure.abort)
+        return []
+
+    def _check_complete(self, shard: Shard) -> None:
+        """Fail the job if an open step waits for a worker that is done with this store."""
+        if not self.leavers:
+            return
+        for number, step in shard.steps.items():
+            for rank in shard.missing(step):
+                uid = self.by_rank[rank].uid
+                client = self.clients.get(uid)
+                if client is not None and (client.gone or shard.store in client.left):
+                    reason = (
+                        f"key {shard.name}, step {number}: waiting for {self.by_rank[rank]}, which "
+                        f"left after step {shard.pushed[rank]}; all workers must make the same "
+                        "number of steps"
+                    )
+                    raise _Failure(say.Abort(0, "error", reason, "", Role.WORKER, rank, 1))
+
+    def _fail(self, abort: say.Abort) -> list[Action]:
+        if self.failed:
+            return []
+        self.failed = True
+        return [Send(self.scheduler, abort)]
+
+    # -- requests that come twice ---------------------------------------------------------------
+
+    def _again(self, client: _Client, message: Message) -> list[Action]:
+        """A request number seen before: answered if done, never applied again."""
+        self.counters["repeated"] += 1
+        if message.seq in client.open:
+            return []
+        if message.seq in client.refused:
+            reason = client.refused[message.seq]
+            return [Send(client.uid, say.ErrorReply(message.seq, "error", reason))]
+        if isinstance(message, (say.Pull, say.PushPull)):
+            items = tuple(self._find(item).lend() for item in message.items)
+            return [Send(client.uid, say.Values(message.seq, items))]
+        if isinstance(message, say.Goodbye):
+            return [Send(client.uid, say.Farewell(message.seq))]
+        if isinstance(message, say.SaveStates):
+            return self._save_states(client, message, 0.0)
+        if isinstance(message, say.Stats):
+            return self._stats(client, message, 0.0)
+        return [Send(client.uid, say.Ack(message.seq))]
+
+    # -- values ---------------------------------------------------------------------------------
+
+    def _find(self, item: Item) -> Shard:
+        shard = self.shards.get((item.key, item.part))
+        if shard is None:
+            raise _Refusal(f"server {self.rank} holds no key number {item.key}, part {item.part}")
+        if (shard.place.shape, shard.place.dtype) != (item.shape, item.dtype):
+            raise _Refusal(
+                f"key {shard.name}: expected shape {shard.place.shape} and type "
+                f"{shard.place.dtype}, got {item.shape} and {item.dtype}"
+            )
+        return shard
+
+    def _init(self, client: _Client, message: say.Init, now: float) -> list[Action]:
+        if len(message.names) != len(message.items):
+            raise _Refusal(f"init: {len(message.names)} names for {len(message.items)} items")
+        sync = "async" not in message.store_type
+        for key, item in zip(message.names, message.items, strict=True):
+            if item.data is None:
+                raise _Refusal(f"init of key {key!r}: no value")
+            if (item.key, item.part) not in self.shards:  # the first value wins
+                shard = Shard(key, item, message.store, self.workers, sync)
+                self.shards[item.key, item.part] = shard
+        return [Send(client.uid, say.Ack(message.seq))]
+
+    def _drop(self, client: _Client, message: say.Drop, now: float) -> list[Action]:
+        gone = set(message.idents)
+        for place in [place for place in self.shards if place[0] in gone]:
+            del self.shards[place]
+            self.busy.pop(place, None)
+        return [Send(client.uid, say.Ack(message.seq))]
+
+    def _push(self, client: _Client, message: say.Push, now: float) -> list[Action]:
+        want = Want(client.uid, client.rank, message.seq, len(message.items))
+        return self._merge(client, want, message.items, now)
+
+    def _pushpull(self, client: _Client, message: say.PushPull, now: float) -> list[Action]:
+        blank: list[Item | None] = [None] * len(message.items)
+        want = Want(client.uid, client.rank, message.seq, len(message.items), blank)
+        self.counters["pulls"] += 1
+        return self._merge(client, want, message.items, now)
+
+    def _merge(
+        self, client: _Client, want: Want, items: tuple[Item, ...], now: float
+    ) -> list[Action]:
+        shards = [self._find(item) for item in items]  # all are checked before one is touched
+        if any(item.data is None for item in items):
+            raise _Refusal("push: an item without numbers")
+        self.counters["pushes"] += 1
+        client.open[want.seq] = want
+        actions: list[Action] = []
+        for index, (shard, item) in enumerate(zip(shards, items, strict=True)):
+            assert item.data is not None
+            settings = client.settings.get(shard.store, _NO_SETTINGS)
+            if shard.sync:
+                step = shard.gather(client.rank, item.data, settings, now)
+                step.acks.append((want, index))
+                self._progress(client, shard)
+                if len(step.ranks) == self.workers:
+                    actions += self._complete(shard, step)
+                else:
+                    self.busy[item.key, item.part] = shard
+                    self._check_complete(shard)
+            else:
+                actions += self._apply_at_once(client, shard, item.data, settings)
+                actions += self._served(want, index, shard)
+        if not items:
+            want.open = 1
+            actions += self._done(want)
+        return actions
+
+    def _progress(self, client: _Client, shard: Shard) -> None:
+        if shard.pushed[client.rank] >= client.step:
+            client.step, client.key = shard.pushed[client.rank], shard.name
+
+    def _complete(self, shard: Shard, step: Step) -> list[Action]:
+        """All gradients of a step are in: update, then answer whoever waits."""
+        settings = self._agreed(shard, step)
+        total = step.total
+        grad = shard.finish(step)
+        if not self._update(shard, grad, settings):
+            shard.replace(grad)
+        rule = self.rules.get(shard.store)
+        if total is not None and total is not shard.value and (rule is None or rule.lets_go):
+            shard.keep(total)
+        actions: list[Action] = []
+        for want, index in step.acks:
+            actions += self._served(want, index, shard)
+        actions += self._answer(shard)
+        if not shard.steps and not shard.pulls:
+            self.busy.pop((shard.place.key, shard.part), None)
+        return actions
+
+    def _agreed(self, shard: Shard, step: Step) -> Mapping[str, Any]:
+        """The settings of a step, on which all workers have to agree."""
+        first, base = step.ranks[0], self._base(shard.store)
+        for rank, settings in step.ranks.items():
+            if settings is first or settings == first:
+                continue
+            both = {n: (first.get(n, base.get(n)), settings.get(n, base.get(n)))
+                    for n in sorted({*first, *settings})}
+            differ = ", ".join(
+                f"{name} is {one} on worker 0 and {two} on worker {rank}"
+                for name, (one, two) in both.items() if one != two
+            )
+            if differ:
+                reason = f"key {shard.name}, step {shard.version + 1}: optimizer setting {differ}"
+                raise _Failure(say.Abort(0, "error", reason, "", Role.WORKER, rank, 1))
+        return first
+
+    def _base(self, store: int) -> Mapping[str, Any]:
+        """The settings the optimizer of a store came with."""
+        chosen = self.chosen.get(store)
+        return chosen[-1].settings if chosen else {}
+
+    def _apply_at_once(
+        self, client: _Client, shard: Shard, grad: Array, settings: Mapping[str, Any]
+    ) -> list[Action]:
+        lag = shard.version - shard.seen[client.rank]
+        self.counters["staleness_sum"] += lag
+        self.counters["staleness_max"] = max(lag, self.counters["staleness_max"])
+        shard.version += 1
+        shard.pushed[client.rank] += 1
+        self._progress(client, shard)
+        settings = settings or self.applied.get(shard.store, _NO_SETTINGS)
+        if not self._update(shard, np.array(grad), settings):
+            shard.replace(np.array(grad))
+        return []
+
+    def _update(self, shard: Shard, grad: Array, settings: Mapping[str, Any]) -> bool:
+        """Run the update rule of the store on the shard; False if there is none."""
+        rule = self.rules.get(shard.store)
+        if rule is None:
+            return False
+        try:
+            before = self.applied.get(shard.store, _NO_SETTINGS)
+            if settings is not before:
+                base = self._base(shard.store)  # for what was changed by a later step already
+                back = {name: base[name] for name in before if name in base}
+                rule.configure({**back, **settings})
+                self.applied[shard.store] = settings
+            rule.update(shard.key, shard.part, shard.writable(), grad)
+        except Exception as error:
+            reason = (
+                f"the optimizer failed on server {self.rank}, key {shard.name}, step "
+                f"{shard.version}: {type(error).__name__}: {error}"
+            )
+            raise _Failure(
+                say.Abort(0, "error", reason, traceback.format_exc(), Role.SERVER, self.rank, 1)
+            ) from error
+        self.counters["updates"] += 1
+        return True
+
+    def _pull(self, client: _Client, message: say.Pull, now: float) -> list[Action]:
+        shards = [self._find(item) for item in message.items]
+        self.counters["pulls"] += 1
+        blank: list[Item | None] = [None] * len(shards)
+        want = Want(client.uid, client.rank, message.seq, len(shards), blank)
+        client.open[message.seq] = want
+        actions: list[Action] = []
+        for index, shard in enumerate(shards):
+            needs = shard.pushed[client.rank] if shard.sync else 0
+            if shard.version >= needs:
+                actions += self._served(want, index, shard)
+            else:
+                shard.pulls.append((want, index, needs, now))
+        if not shards:
+            want.open = 1
+            actions += self._done(want)
+        return actions
+
+    def _answer(self, shard: Shard) -> list[Action]:
+        """Serve the pulls that were waiting for the version the shard has now."""
+        ready = [pull for pull in shard.pulls if pull[2] <= shard.version]
+        shard.pulls = [pull for pull in shard.pulls if pull[2] > shard.version]
+        return [a for want, index, _, _ in ready for a in self._served(want, index, shard)]
+
+    def _served(self, want: Want, index: int, shard: Shard) -> list[Action]:
+        """One item of a request is done."""
+        if want.values is not None:
+            want.values[index] = shard.lend()
+            shard.seen[want.rank] = shard.version
+        return self._done(want)
+
+    def _done(self, want: Want) -> list[Action]:
+        want.open -= 1
+        if want.open:
+            return []
+        self.clients[want.uid].open.pop(want.seq, None)
+        if want.values is None:
+            return [Send(want.uid, say.Ack(want.seq))]
+        items = tuple(item for item in want.values if item is not None)
+        return [Send(want.uid, say.Values(want.seq, items))]
+
+    # -- optimizer ------------------------------------------------------------------------------
+
+    def _set_optimizer(
+        self, client: _Client, message: say.SetOptimizer, now: float
+    ) -> list[Action]:
+        """The first worker's n-th optimizer is taken; those of the others must be the same."""
+        store = message.store
+        chosen = self.chosen.setdefault(store, [])
+        turn = client.optimizers.get(store, 0)
+        if turn < len(chosen):
+            self._compare(client, chosen[turn], message)
+        else:
+            try:
+                self.rules[store] = self.make_rule(message)
+            except Exception as error:
+                raise _Refusal(
+                    f"server {self.rank} cannot make optimizer {message.name}: "
+                    f"{type(error).__name__}: {error}"
+                ) from error
+            chosen.append(message)
+            self.applied.pop(store, None)
+        client.optimizers[store] = turn + 1
+        client.settings.pop(store, None)
+        return [Send(client.uid, say.Ack(message.seq))]
+
+    def _compare(self, client: _Client, first: say.SetOptimizer, other: say.SetOptimizer) -> None:
+        if (first.name, bool(first.pickled)) != (other.name, bool(other.pickled)):
+            raise _Refusal(
+                f"set_optimizer: worker {client.rank} sets {other.name}, another worker "
+                f"{first.name}"
+            )
+        for name in sorted({*first.settings, *other.settings}):
+            one, two = first.settings.get(name), other.settings.get(name)
+            if one != two:
+                raise _Refusal(
+                    f"set_optimizer: setting '{name}' of {other.name} is {two!r} on worker "
+                    f"{client.rank} and {one!r} on another worker"
+                )
+
+    def _settings(self, client: _Client, message: say.UpdateSettings, now: float) -> list[Action]:
+        """Settings that hold from this worker's next push on."""
+        before = client.settings.get(message.store, {})
+        client.settings[message.store] = {**before, **message.settings}
+        return [Send(client.uid, say.Ack(message.seq))]
+
+    def _save_states(self, client: _Client, message: say.SaveStates, now: float) -> list[Action]:
+        rule = self.rules.get(message.store)
+        if rule is None:
+            raise _Refusal("save_optimizer_states: no optimizer has been set")
+        places = {(s.key, s.part): s for s in self.shards.values() if s.store == message.store}
+        layout: list[Any] = []
+        items: list[Item] = []
+        for (key, part), state in rule.states().items():
+            shard = places.get((key, part))
+            if shard is None:
+                continue
+            arrays = state_arrays(state)
+            layout.append([key, part, _outline(state)])
+            items += [_item(shard.place, array) for array in arrays]
+        return [Send(client.uid, say.States(message.seq, {"states": layout}, tuple(items)))]
+
+    def _load_states(self, client: _Client, message: say.LoadStates, now: float) -> list[Action]:
+        rule = self.rules.get(message.store)
+        if rule is None:
+            raise _Refusal("load_optimizer_states: no optimizer has been set")
+        arrays = iter([item.data for item in message.items])
+        try:
+            for key, part, outline in message.layout["states"]:
+                rule.set_state(key, part, _fill(outline, arrays))
+        except (KeyError, TypeError, ValueError, StopIteration) as error:
+            raise _Refusal(f"load_optimizer_states: not a layout ({error!r})") from error
+        return [Send(client.uid, say.Ack(message.seq))]
+
+    def _stats(self, client: _Client, message: say.Stats, now: float) -> list[Action]:
+        return [Send(client.uid, say.StatsReply(message.seq, dict(self.counters)))]
+
+    def _ping(self, client: _Client, message: say.Ping, now: float) -> list[Action]:
+        return []
+
+
+def _outline(state: Any) -> Any:
+    """The structure of a state: 'array', None, a plain value, or a list of such."""
+    if isinstance(state, np.ndarray):
+        return "array"
+    if isinstance(state, (tuple, list)):
+        return [_outline(one) for one in state]
+    return None
+
+
+def _fill(outline: Any, arrays: Any) -> Any:
+    if outline == "array":
+        return np.array(next(arrays))
+    if isinstance(outline, list):
+        return tuple(_fill(one, arrays) for one in outline)
+    return None
+
+
+def _item(place: Item, array: Array) -> Item:
+    return Item(place.key, place.part, 0, array.size, array.dtype.name, array.shape, array)
+
+
+_REACTIONS: dict[type[Message], Callable[[ServerState, _Client, Any, float], list[Action]]] = {
+    say.Goodbye: ServerState._goodbye,
+    say.Leave: ServerState._leave,
+    say.Init: ServerState._init,
+    say.Drop: ServerState._drop,
+    say.Push: ServerState._push,
+    say.PushPull: ServerState._pushpull,
+    say.Pull: ServerState._pull,
+    say.SetOptimizer: ServerState._set_optimizer,
+    say.UpdateSettings: ServerState._settings,
+    say.SaveStates: ServerState._save_states,
+    say.LoadStates: ServerState._load_states,
+    say.Stats: ServerState._stats,
+    say.Ping: ServerState._ping,
+}

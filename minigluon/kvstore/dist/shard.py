@@ -1,0 +1,160 @@
+"""One part of one key as a server holds it: the value, its version, and the steps being gathered.
+
+Merging is done in the order of ranks, whatever the order of arrival: `Step.add` folds in what has
+become next in line and keeps the rest. So the sum is the same to the last bit in every run.
+"""
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .messages import Item
+
+__all__ = ["Shard", "Step", "Want"]
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(eq=False)
+class Want:
+    """A request under way: how many of its items are not done yet, and the values found so far."""
+
+    uid: str
+    rank: int
+    seq: int
+    open: int
+    values: list[Item | None] | None = None
+
+
+@dataclass(eq=False)
+class Step:
+    """One step of one shard, while gradients come in.
+
+    Args:
+        began: when the first one came.
+        total: the sum of the ranks below `merged`, in the type of accumulation.
+        waiting: gradients that came before their turn.
+        ranks: who has pushed, and which settings that worker had sent by then.
+        acks: the requests to tell when it is done.
+    """
+
+    began: float
+    total: Array | None = None
+    merged: int = 0
+    waiting: dict[int, Array] = field(default_factory=dict)
+    ranks: dict[int, Mapping[str, Any]] = field(default_factory=dict)
+    acks: list[tuple[Want, int]] = field(default_factory=list)
+    warned: bool = False
+
+    def add(self, rank: int, data: Array, buffer: Array | None) -> None:
+        """Take a gradient; `buffer` is memory to sum in, if there is some to reuse."""
+        self.waiting[rank] = data
+        if self.total is None:
+            self.total = buffer if buffer is not None else np.empty(data.shape, _wide(data.dtype))
+        while self.merged in self.waiting:
+            if self.merged == 0 and 1 not in self.waiting:
+                np.copyto(self.total, self.waiting.pop(0))
+            elif self.merged == 0:
+                np.add(self.waiting.pop(0), self.waiting.pop(1), out=self.total)
+                self.merged = 1
+            else:
+                np.add(self.total, self.waiting.pop(self.merged), out=self.total)
+            self.merged += 1
+
+
+def _wide(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The type to sum in: half precision is summed in single."""
+    return np.dtype(np.float32) if dtype == np.float16 else dtype
+
+
+class Shard:
+    """A part of a key: its value and everything that is open about it.
+
+    Args:
+        key: the key in words.
+        item: place, shape and type, with the first value.
+        store: number of the store it belongs to.
+        workers: how many there are.
+        sync: merge the pushes of all workers into one step, or apply each at once.
+    """
+
+    def __init__(self, key: int | str, item: Item, store: int, workers: int, sync: bool) -> None:
+        assert item.data is not None
+        self.key, self.part, self.store, self.sync = key, item.part, store, sync
+        self.place = item
+        self.value: Array = np.array(item.data)
+        self.version = 0
+        self.pushed = [0] * workers
+        self.seen = [0] * workers
+        self.steps: dict[int, Step] = {}
+        self.pulls: list[tuple[Want, int, int, float]] = []
+        self._lent: weakref.ref[Array] | None = None
+        self._spare: Array | None = None
+
+    @property
+    def name(self) -> str:
+        """The key for messages."""
+        return f"{self.key}" if not self.part else f"{self.key} (part {self.part})"
+
+    # -- the value ------------------------------------------------------------------------------
+
+    def lend(self) -> Item:
+        """The value for a reply, not copied; while it is lent, a later write goes elsewhere."""
+        view = self._lent() if self._lent is not None else None
+        if view is None:
+            view = self.value[...]
+            view.flags.writeable = False
+            self._lent = weakref.ref(view)
+        p = self.place
+        return Item(p.key, p.part, p.start, p.stop, p.dtype, p.shape, view)
+
+    def writable(self) -> Array:
+        """The value to be changed in place: a copy if somebody is still sending the old one."""
+        if self._lent is not None and self._lent() is not None:
+            self.value = self.value.copy()
+        self._lent = None
+        return self.value
+
+    def replace(self, total: Array) -> None:
+        """The value becomes `total`, whose memory is taken over where the type allows."""
+        if total.dtype == self.value.dtype and total.base is None:
+            lent = self._lent is not None and self._lent() is not None
+            self._spare = None if lent else self.value
+            self._lent = None
+            self.value = total
+        else:
+            np.copyto(self.writable(), total, casting="unsafe")
+
+    # -- gathering ------------------------------------------------------------------------------
+
+    def gather(self, rank: int, data: Array, settings: Mapping[str, Any], now: float) -> Step:
+        """Enter the next gradient of `rank`; the step it belongs to."""
+        self.pushed[rank] += 1
+        step = self.steps.get(self.pushed[rank])
+        buffer = None
+        if step is None:
+            step = self.steps[self.pushed[rank]] = Step(now)
+            buffer, self._spare = self._spare, None
+        step.add(rank, data, buffer)
+        step.ranks[rank] = settings
+        return step
+
+    def finish(self, step: Step) -> Array:
+        """The merged gradient of a complete step, in the key's type; the version moves on."""
+        assert step.total is not None
+        self.version += 1
+        del self.steps[self.version]
+        return step.total.astype(self.value.dtype, copy=False)
+
+    def keep(self, buffer: Array) -> None:
+        """Memory that the next step may sum in."""
+        if self._spare is None and buffer.dtype == _wide(self.value.dtype):
+            self._spare = buffer
+
+    def missing(self, step: Step) -> tuple[int, ...]:
+        """Ranks that have not pushed in this step."""
+        return tuple(rank for rank in range(len(self.pushed)) if rank not in step.ranks)

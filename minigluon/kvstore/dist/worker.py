@@ -1,0 +1,554 @@
+"""The KVStore of a worker: what `kvstore.create("dist_sync")` returns.
+
+`push` takes the value as it is at the call; `pull` returns at once, and the array is waited for
+when it is read. A call with a list of keys is one message to each server, apart from big arrays,
+which travel in parts of a few megabytes.
+"""
+from __future__ import annotations
+
+import atexit
+import math
+import os
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from ...base import KVStoreError, NotForThisError, ShapeError
+from ...context import cpu
+from ...device.engine import Ticket, begin
+from ...ndarray import NDArray
+from ...optimizer import Optimizer
+from ..api import Key, KeyKind, KVStoreBase, group, priorities
+from ..reduce import reduce
+from . import messages as say
+from . import states
+from .client import Client, Pending
+from .environment import read_environment
+from .messages import SCHEDULER, Item, KeySpec, Message, Node, Placement, Role
+from .placement import part_shape, parts
+from .rule import describe, elementwise
+from .wire import PACKED, check_dtype
+
+__all__ = ["DistKVStore"]
+
+BATCH_BYTES = 4 << 20   # small keys are gathered into messages of about this size
+Keys = Key | Sequence[Key]
+
+
+class DistKVStore(KVStoreBase):
+    """Values shared by all workers of a job, kept and updated on its servers.
+
+    Without an optimizer a push replaces the value: in the sync types by the sum over all workers,
+    in the async types by what was pushed. `init` and `set_optimizer` are to be called by every
+    worker, in any order of keys; the values of worker 0 count. The batch size of a Trainer step is
+    the number of samples of all workers: N workers with batch B and ``step(N * B)`` train as one
+    worker with batch N * B.
+
+    Args:
+        name: 'dist_sync', 'dist', 'dist_async', 'dist_device_sync', 'dist_device_async', ...
+        client: the process' connection to its job; by default the one described by DMLC_*.
+    """
+
+    def __init__(self, name: str, client: Client | None = None) -> None:
+        self._name = name
+        self._client = client if client is not None else _process_client()
+        self._store = _next_store(self._client)
+        self._kind = KeyKind()
+        self._places: dict[Key, Placement] = {}
+        self._steps: dict[Key, int] = {}
+        self._optimizer: Optimizer | None = None
+        self._closed = False
+
+    @property
+    def type(self) -> str:
+        """The name the store was made by."""
+        return self._name
+
+    @property
+    def rank(self) -> int:
+        """Number of this worker."""
+        return self._client.rank
+
+    @property
+    def num_workers(self) -> int:
+        """How many workers the job has."""
+        return self._client.job.workers
+
+    @staticmethod
+    def is_capable(capability: str) -> bool:
+        """Servers run optimizers, and lists of keys are one exchange."""
+        return capability.lower() in (KVStoreBase.OPTIMIZER, KVStoreBase.BATCH)
+
+    # -- values ---------------------------------------------------------------------------------
+
+    def init(self, key: Keys, value: Any) -> None:
+        """Create keys; returns when the servers hold worker 0's values."""
+        grouped = self._grouped(key, value)
+        for one in grouped:
+            if one in self._places:
+                raise KVStoreError(f"init: key {one!r} has been initialised already; use push")
+        specs = tuple(
+            KeySpec(one, arrays[0].shape, check_dtype(arrays[0].dtype, f"init of key {one!r}"))
+            for one, arrays in grouped.items()
+        )
+        values = {one: _host(arrays[0]) for one, arrays in grouped.items()}
+        self._place(specs, values, whole=self._keeps_whole())
+
+    def _place(self, specs: tuple[KeySpec, ...], values: dict[Key, Any], whole: bool) -> None:
+        """Ask for places; as worker 0, bring the values there."""
+        message = say.Declare(0, self._store, self._name, whole, specs)
+        what = f"init of {_names([spec.key for spec in specs])}"
+        placed = self._client.wait(self._client.request(SCHEDULER, message, what))
+        assert isinstance(placed, say.Placed)
+        places = {place.key: place for place in placed.keys}
+        if self.rank == 0:
+            waits: list[Pending] = []
+            for batch in _batches((places[spec.key] for spec in specs), values, copy=None):
+                names = tuple(batch.keys)
+                init = say.Init(0, self._store, self._name, names, tuple(batch.items))
+                waits.append(self._client.request(_server(batch.server), init, what))
+            for pending in waits:
+                self._client.wait(pending)
+            idents = tuple(place.ident for place in places.values())
+            self._client._post(SCHEDULER, say.Initialised(0, idents))
+        self._places.update(places)
+
+    def broadcast(self, key: Keys, value: Any, out: Any, priority: Any = 0) -> None:
+        """`init`, then fill `out` with worker 0's values."""
+        self.init(key, value)
+        self.pull(key, out, priority)
+
+    def push(self, key: Keys, value: Any, priority: Any = 0) -> None:
+        """Give gradients, as they are now."""
+        grouped = self._grouped(key, value)
+        for batch, buffers in self._pushes(grouped, priorities(key, priority)):
+            self._client.request(
+                _server(batch.server), say.Push(0, tuple(batch.items)),
+                f"push of {self._what(batch.keys)}", None, self._client.push_failed, buffers,
+            )
+
+    def pull(
+        self, key: Keys, out: Any = None, priority: Any = 0, ignore_sparse: bool = True
+    ) -> None:
+        """Fill `out` with the values; returns at once, reading an array waits for it."""
+        if out is None:
+            raise KVStoreError("pull: expected arrays to write into (out=), got None")
+        grouped = self._grouped(key, out)
+        places = [self._known(one) for one in _ordered(grouped, priorities(key, priority))]
+        sinks = {place.ident: self._sink(place, grouped[place.key]) for place in places}
+        for batch in _batches(places, None, copy=None):
+            self._fetch(say.Pull(0, tuple(batch.items)), batch, sinks, [])
+
+    def pushpull(self, key: Keys, value: Any, out: Any = None, priority: Any = 0) -> None:
+        """`push` and `pull` in one exchange."""
+        values = self._grouped(key, value)
+        outs = values if out is None else self._grouped(key, out)
+        if values.keys() != outs.keys():
+            raise KVStoreError(f"pushpull: values for {list(values)}, outputs for {list(outs)}")
+        exchanges = list(self._pushes(values, priorities(key, priority)))
+        sinks = {self._places[k].ident: self._sink(self._places[k], outs[k]) for k in values}
+        for batch, buffers in exchanges:
+            self._fetch(say.PushPull(0, tuple(batch.items)), batch, sinks, buffers)
+
+    def _fetch(
+        self, message: Message, batch: _Batch, sinks: dict[int, _Sink],
+        buffers: list[np.ndarray[Any, Any]],
+    ) -> None:
+        mine = [sinks[item.key] for item in batch.items]
+
+        def answer(values: Message) -> None:
+            assert isinstance(values, say.Values)
+            for sink, item in zip(mine, values.items, strict=True):
+                sink.put(item)
+
+        def failed(error: KVStoreError) -> None:
+            for sink in mine:
+                sink.ticket.fail(error)
+
+        what = f"{type(message).__name__.lower()} of {self._what(batch.keys)}"
+        try:
+            self._client.request(_server(batch.server), message, what, answer, failed, buffers)
+        except KVStoreError as error:  # the arrays must not wait for ever
+            for sink in sinks.values():
+                sink.ticket.fail(error)
+            raise
+
+    def _pushes(
+        self, grouped: dict[Key, list[NDArray]], priority: dict[Key, int]
+    ) -> Iterator[tuple[_Batch, list[np.ndarray[Any, Any]]]]:
+        """The messages of a push: what goes to which server, and the memory it lies in."""
+        order = _ordered(grouped, priority)
+        values: dict[Key, Any] = {}
+        for one in order:
+            place, arrays = self._known(one), grouped[one]
+            self._check(place, arrays, "push")
+            values[one] = _host(arrays[0] if len(arrays) == 1 else reduce(arrays, cpu()))
+        self._client.make_room()
+        for one in order:
+            self._steps[one] = self._steps.get(one, 0) + 1
+            self._client.step, self._client.key = self._steps[one], str(one)
+        own = {one for one in order if len(grouped[one]) > 1}
+        take = self._client.buffer
+        for batch in _batches((self._places[one] for one in order), values, take, own):
+            yield batch, batch.buffers
+
+    # -- updates --------------------------------------------------------------------------------
+
+    def set_optimizer(self, optimizer: Optimizer) -> None:
+        """Let the servers update the values by `optimizer`; every worker has to call it alike."""
+        self._check_open()
+        if not isinstance(optimizer, Optimizer):
+            raise KVStoreError(f"set_optimizer: expected an Optimizer, got {optimizer!r}")
+        message = describe(optimizer, self._store)
+        self._optimizer = optimizer
+        self._everywhere(message, f"set_optimizer of {message.name}")
+        if self._keeps_whole():
+            self._gather_whole()
+
+    def _keeps_whole(self) -> bool:
+        return self._optimizer is not None and not elementwise(self._optimizer)
+
+    def _gather_whole(self) -> None:
+        """Bring keys that are cut to one server each: the optimizer has to see them whole (B25)."""
+        cut = [place for place in self._places.values() if len(place.servers) > 1]
+        if not cut:
+            return
+        specs = tuple(KeySpec(place.key, place.shape, place.dtype) for place in cut)
+        values: dict[Key, Any] = {}
+        if self.rank == 0:
+            held = {p.key: NDArray(np.empty(p.shape, p.dtype), cpu()) for p in cut}
+            self.pull(list(held), list(held.values()))
+            values = {one: array._sync() for one, array in held.items()}
+        self.barrier()  # nobody pushes any more to what moves now
+        self._place(specs, values, whole=True)
+        self.barrier()
+        if self.rank == 0:
+            idents = tuple(place.ident for place in cut)
+            self._everywhere(say.Drop(0, idents), "forgetting keys that have moved")
+
+    def update_optimizer_settings(self, settings: dict[str, Any]) -> None:
+        """Settings that hold from this worker's next push on."""
+        self._check_open()
+        for node in self._client.servers:
+            self._client.request(
+                node, say.UpdateSettings(0, self._store, dict(settings)), "optimizer settings",
+                None, self._client.push_failed,
+            )
+
+    def set_updater(self, updater: Any) -> None:
+        """Refused: values live on the servers, where a function of this process cannot run."""
+        raise NotForThisError(
+            f"KVStore '{self.type}' cannot run a function of this process on its servers; use "
+            "set_optimizer with an Optimizer (a class of your own will do)"
+        )
+
+    def set_gradient_compression(self, compression_params: dict[str, Any]) -> None:
+        """Refused: not built yet."""
+        raise NotForThisError(
+            f"gradient compression {compression_params!r} of KVStore '{self.type}' is not built yet"
+        )
+
+    def save_optimizer_states(self, fname: str, dump_optimizer: bool = False) -> None:
+        """Write the states of all servers into one file, as a store of one process would."""
+        optimizer = self._needs_optimizer("save_optimizer_states")
+        self._client.drain()
+        replies = self._everywhere(say.SaveStates(0, self._store), "optimizer states")
+        found = [reply for reply in replies if isinstance(reply, say.States)]
+        states.save(fname, optimizer, found, self._places, dump_optimizer)
+
+    def load_optimizer_states(self, fname: str) -> None:
+        """Take over states from a file, also of another number of servers or of one process."""
+        optimizer = self._needs_optimizer("load_optimizer_states")
+        loaded, updater = states.load(fname, optimizer)
+        if updater.optimizer is not optimizer:
+            self.set_optimizer(updater.optimizer)
+        waits = [
+            self._client.request(_server(server), message, "loading optimizer states")
+            for server, message in states.cut(loaded, self._places, self._store)
+        ]
+        for pending in waits:
+            self._client.wait(pending)
+
+    def _needs_optimizer(self, what: str) -> Optimizer:
+        self._check_open()
+        if self._optimizer is None:
+            raise KVStoreError(f"{what}: no optimizer has been set; call set_optimizer first")
+        return self._optimizer
+
+    # -- the group ------------------------------------------------------------------------------
+
+    def barrier(self) -> None:
+        """Wait until every worker is here."""
+        self._check_open()
+        self._client.barrier()
+
+    def stats(self) -> dict[str, int]:
+        """Counters of all servers: pushes, pulls, updates, and for the async types the staleness
+
+        (how many updates of others a worker had not seen when it pushed; sum and maximum).
+        """
+        replies = self._everywhere(say.Stats(), "statistics")
+        total: dict[str, int] = {}
+        for reply in replies:
+            assert isinstance(reply, say.StatsReply)
+            for name, count in reply.counters.items():
+                most = name.endswith("_max")
+                total[name] = max(total.get(name, 0), count) if most else (
+                    total.get(name, 0) + count
+                )
+        return total
+
+    def close(self) -> None:
+        """No more steps of this worker in this store; later calls raise at once."""
+        if self._closed or self._client.closed or self._client.failure is not None:
+            self._closed = True
+            return
+        self._everywhere(say.Leave(0, self._store), "close")
+        self._closed = True
+
+    def _everywhere(self, message: Message, what: str) -> list[Message]:
+        """Ask all servers the same and wait for their answers."""
+        self._check_open()
+        waits = [self._client.request(node, message, what) for node in self._client.servers]
+        return [self._client.wait(pending) for pending in waits]
+
+    # -- checks ---------------------------------------------------------------------------------
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise KVStoreError(f"KVStore '{self.type}' has been closed; create a new one")
+        self._client.check()
+
+    def _grouped(self, key: Keys, value: Any) -> dict[Key, list[NDArray]]:
+        self._check_open()
+        grouped = group(key, value)
+        self._kind.check(list(grouped))
+        return grouped
+
+    def _known(self, key: Key) -> Placement:
+        try:
+            return self._places[key]
+        except KeyError:
+            raise KVStoreError(
+                f"KVStore: key {key!r} has not been initialised on worker {self.rank}; every "
+                f"worker has to call init({key!r}, value) first"
+            ) from None
+
+    def _check(self, place: Placement, arrays: list[NDArray], what: str) -> None:
+        for array in arrays:
+            if array.shape != place.shape:
+                raise ShapeError(
+                    f"{what} of key {place.key!r}: expected shape {place.shape}, got {array.shape}"
+                )
+            if what == "push" and array.dtype != np.dtype(place.dtype):
+                raise KVStoreError(
+                    f"{what} of key {place.key!r}: expected type {place.dtype}, got "
+                    f"{np.dtype(array.dtype).name}; use astype('{place.dtype}')"
+                )
+
+    def _sink(self, place: Placement, arrays: list[NDArray]) -> _Sink:
+        self._check(place, arrays, "pull")
+        ticket = begin([array._variable() for array in arrays], f"pull of key {place.key!r}")
+        return _Sink(arrays, len(place.servers), ticket)
+
+    def _what(self, keys: Sequence[Key]) -> str:
+        step = self._steps.get(keys[0], 0) if keys else 0
+        return f"{_names(keys)} (step {step})"
+
+
+def _names(keys: Sequence[Key]) -> str:
+    if len(keys) == 1:
+        return f"key {keys[0]!r}"
+    return f"{len(keys)} keys ({keys[0]!r}, ...)" if keys else "no keys"
+
+
+def _server(rank: int) -> Node:
+    return Node(Role.SERVER, rank)
+
+
+def _host(array: NDArray) -> Any:
+    """The numbers of an array in host memory, once they are there."""
+    raw = array._sync()
+    return raw if isinstance(raw, np.ndarray) else array.asnumpy()
+
+
+def _ordered(grouped: dict[Key, list[NDArray]], priority: dict[Key, int]) -> list[Key]:
+    """The keys, most urgent first."""
+    return sorted(grouped, key=lambda key: -priority[key])
+
+
+# -- cutting into messages ------------------------------------------------------------------------
+
+
+class _Batch:
+    """Items that travel to one server in one message."""
+
+    def __init__(self, server: int) -> None:
+        self.server = server
+        self.keys: list[Key] = []
+        self.items: list[Item] = []
+        self.buffers: list[np.ndarray[Any, Any]] = []
+        self.size = 0
+
+
+def _batches(
+    places: Iterable[Placement],
+    values: dict[Key, Any] | None,
+    copy: Callable[[int], np.ndarray[Any, Any]] | None,
+    own: set[Key] | frozenset[Key] = frozenset(),
+) -> Iterator[_Batch]:
+    """Messages for parts of keys, one part after the other, gathered until they are big enough.
+
+    Args:
+        places: the keys.
+        values: their numbers; None makes items without numbers.
+        copy: where to get memory for numbers that must not change later; None: no need.
+        own: keys whose numbers nobody else will change.
+    """
+    open_batches: dict[int, _Batch] = {}
+    for place in places:
+        flat = None if values is None else np.ascontiguousarray(values[place.key]).reshape(-1)
+        itemsize = np.dtype(place.dtype).itemsize
+        for server, bare in parts(place):
+            batch = open_batches.setdefault(server, _Batch(server))
+            size = (bare.stop - bare.start) * itemsize
+            if batch.items and batch.size + size > BATCH_BYTES:
+                yield batch
+                batch = open_batches[server] = _Batch(server)
+            item = bare
+            if flat is not None:
+                numbers = flat[bare.start : bare.stop]
+                if copy is not None and size > PACKED and place.key not in own:
+                    buffer = copy(size)
+                    batch.buffers.append(buffer)
+                    numbers = buffer.view(place.dtype)
+                    np.copyto(numbers, flat[bare.start : bare.stop])
+                item = Item(
+                    bare.key, bare.part, bare.start, bare.stop, bare.dtype, bare.shape,
+                    numbers.reshape(part_shape(place, bare.part)),
+                )
+            batch.keys.append(place.key)
+            batch.items.append(item)
+            batch.size += size
+    yield from (batch for batch in open_batches.values() if batch.items)
+
+
+class _Sink:
+    """Arrays that wait for the value of one key, which may come in parts."""
+
+    def __init__(self, arrays: list[NDArray], count: int, ticket: Ticket) -> None:
+        self.ticket = ticket
+        self._left = count
+        self._late: list[tuple[Any, np.ndarray[Any, Any]]] = []
+        self._flats: list[np.ndarray[Any, Any]] = []
+        for array in arrays:
+            raw = array._data
+            if isinstance(raw, np.ndarray) and raw.flags.c_contiguous:
+                self._flats.append(raw.reshape(-1))
+            else:
+                flat = np.empty(math.prod(raw.shape), raw.dtype)
+                self._flats.append(flat)
+                self._late.append((array, flat))
+
+    def put(self, item: Item) -> None:
+        """A part has come (network thread)."""
+        assert item.data is not None
+        for flat in self._flats:
+            np.copyto(flat[item.start : item.stop], item.data.reshape(-1), casting="unsafe")
+        self._left -= 1
+        if not self._left:
+            for array, flat in self._late:
+                _write(array, flat.reshape(array.shape))
+            self.ticket.done()
+
+
+def _write(array: NDArray, value: np.ndarray[Any, Any]) -> None:
+    raw = array._data
+    if isinstance(raw, np.ndarray):
+        raw[...] = value
+    else:  # a GPU array: its module turns host numbers into its own
+        raw.set(np.ascontiguousarray(value))
+
+
+# -- the process ----------------------------------------------------------------------------------
+
+_lock = threading.Lock()
+_client: Client | None = None
+_stores: dict[int, int] = {}
+
+
+def _next_store(client: Client) -> int:
+    """Stores are numbered per process: the n-th store of each worker is the same one."""
+    with _lock:
+        _stores[id(client)] = _stores.get(id(client), -1) + 1
+        return _stores[id(client)]
+
+
+def _process_client() -> Client:
+    """The connection of this process to the job of its environment, made when first needed."""
+    global _client
+    with _lock:
+        if _client is None or _client.pid != os.getpid():
+            client = Client(read_environment(Role.WORKER), enforce=True)
+            client.start()
+            _client = client
+            atexit.register(_at_exit, client)
+            _watch_uncaught(client)
+    _client.check()
+    return _client
+
+
+def _watch_uncaught(client: Client) -> None:
+    """An uncaught exception of the script is a failure of the job, not a worker that leaves."""
+    previous = sys.excepthook
+
+    def hook(
+        kind: type[BaseException], value: BaseException, trace: TracebackType | None
+    ) -> None:
+        previous(kind, value, trace)
+        if os.getpid() != client.pid:
+            return
+        sys.stderr.flush()
+        if client.failure is None:
+            text = "".join(traceback.format_exception(kind, value, trace))
+            name = client.members.get(client.me, client.me)
+            client.report(f"{name} failed: {kind.__name__}: {value} (step {client.step})", text)
+            client.stop()
+        elif getattr(value, "exit_code", None) is not None:
+            client.stop()
+            sys.exit(value.exit_code)  # type: ignore[attr-defined]
+
+    sys.excepthook = hook
+
+
+def _at_exit(client: Client) -> None:
+    """The script has ended: leave in order, or say what went wrong and was not seen."""
+    if client.closed or os.getpid() != client.pid:
+        return
+    if client.failure is not None and client.noticed:
+        client.stop()
+        return
+    try:
+        client.leave()
+    except KVStoreError as error:
+        sys.stdout.flush()
+        os.write(2, f"minigluon: {client.me}: {error}\n".encode())
+        os._exit(getattr(error, "exit_code", 1))
+
+
+def _after_fork() -> None:
+    """A forked child (a DataLoader's worker) must not keep the connections of its parent open."""
+    global _lock
+    _lock = threading.Lock()
+    if _client is not None:
+        abandon = getattr(_client.transport, "abandon", None)
+        if abandon is not None:
+            abandon()
+
+
+os.register_at_fork(after_in_child=_after_fork)
