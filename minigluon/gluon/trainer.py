@@ -393,9 +393,11 @@ class Trainer:
         self._ensure_ready()
         if self._update_on_kvstore:
             self._kvstore.load_optimizer_states(fname)
-            updater = getattr(self._kvstore, "_updater", None)
-            if isinstance(updater, opt.Updater):
-                self._adopt(updater.optimizer)
+            updater = getattr(self._kvstore, "_updater", self._kvstore)
+            loaded = getattr(updater, "optimizer", getattr(updater, "_optimizer", None))
+            if isinstance(loaded, opt.Optimizer) and loaded is not self._optimizer:
+                self._sent = loaded.live_settings() if self._distributed else {}
+                self._adopt(loaded)
         else:
             opt.load_states(fname, self._updaters)
             self._adopt(self._updaters[0].optimizer)
