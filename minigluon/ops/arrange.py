@@ -30,7 +30,7 @@ def reverse(xp: Any, data: Array, *, axis: Axes) -> Array:
     >>> mx.nd.flip(mx.nd.array([[1, 2], [3, 4]]), axis=1).asnumpy().tolist()
     [[2.0, 1.0], [4.0, 3.0]]
     """
-    return xp.flip(data, axis=axes_of(axis, data.ndim))
+    return xp.flip(data, axis=axes_of(axis, data.ndim)).copy()
 
 
 def _tiled(shape: Sequence[int], reps: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -175,7 +175,7 @@ def _pad_grad(xp: Any, grad: Array, data: Array, *, mode: str, pad_width: Shape)
     result = grad
     for axis, (before, after) in enumerate(_pad_pairs(data.shape, mode, pad_width)):
         result = _unpad(xp, result, axis, before, after, mode)
-    return result
+    return result.copy()
 
 
 def _unpad(xp: Any, grad: Array, axis: int, before: int, after: int, mode: str) -> Array:
@@ -235,7 +235,7 @@ def diag(xp: Any, data: Array, *, k: int = 0, axis1: int = 0, axis2: int = 1) ->
     _diag_shape([data.shape], {"k": k, "axis1": axis1, "axis2": axis2})
     if data.ndim == 1:
         return xp.diag(data, k)
-    return xp.diagonal(data, offset=k, axis1=axis1, axis2=axis2)
+    return xp.diagonal(data, offset=k, axis1=axis1, axis2=axis2).copy()
 
 
 @operator("_diag_grad", infer=like_shape(1),
@@ -244,7 +244,7 @@ def _diag_grad(xp: Any, grad: Array, data: Array, *, k: int = 0, axis1: int = 0,
                ) -> Array:
     """Zeros with `grad` on the diagonal (of one axis: its diagonal)."""
     if data.ndim == 1:
-        return xp.diagonal(grad, offset=k)
+        return xp.diagonal(grad, offset=k).copy()
     result = xp.zeros_like(data, dtype=grad.dtype)
     places = xp.arange(grad.shape[-1])
     moved = xp.moveaxis(result, (axis1, axis2), (-2, -1))  # a view
@@ -293,7 +293,8 @@ def depth_to_space(xp: Any, data: Array, *, block_size: int) -> Array:
     _to_space([data.shape], {"block_size": block_size})
     n, c, h, w = data.shape
     split = data.reshape(n, block_size, block_size, c // block_size ** 2, h, w)
-    return split.transpose(0, 3, 4, 1, 5, 2).reshape(n, -1, h * block_size, w * block_size)
+    moved = split.transpose(0, 3, 4, 1, 5, 2).copy()
+    return moved.reshape(n, c // block_size ** 2, h * block_size, w * block_size)
 
 
 @operator("space_to_depth", infer=_to_depth, methods=("space_to_depth",),
@@ -313,4 +314,5 @@ def space_to_depth(xp: Any, data: Array, *, block_size: int) -> Array:
     _to_depth([data.shape], {"block_size": block_size})
     n, c, h, w = data.shape
     split = data.reshape(n, c, h // block_size, block_size, w // block_size, block_size)
-    return split.transpose(0, 3, 5, 1, 2, 4).reshape(n, -1, h // block_size, w // block_size)
+    moved = split.transpose(0, 3, 5, 1, 2, 4).copy()
+    return moved.reshape(n, c * block_size ** 2, h // block_size, w // block_size)

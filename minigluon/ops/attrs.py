@@ -15,15 +15,19 @@ import numpy as np
 
 from ..base import ArgumentValueError, DTypeError, dtype_name
 
-__all__ = ["Axes", "DType", "Scalar", "Shape", "attr_key", "attr_text", "parser_for"]
+__all__ = ["Axes", "DType", "Key", "Scalar", "Shape", "attr_key", "attr_text", "parser_for"]
 
 # Annotation words for operator bodies. To a type checker they are what the body receives.
 Shape = tuple[int, ...]
-Axes = typing.Union[int, tuple[int, ...], None]
+Axes = typing.Union[int, tuple[int, ...], None]  # noqa: UP007 - one form on every Python
 
 
 class DType(str):
     """Annotation: an element type, received by the body as its name ('float32')."""
+
+
+class Key:
+    """Annotation: what stands in ``x[key]``; its text is Python's own."""
 
 
 class Scalar(float):
@@ -120,6 +124,21 @@ def _parse_str(value: Any) -> str:
     raise ValueError
 
 
+def _key_part(node: ast.AST) -> Any:
+    if isinstance(node, ast.Tuple):
+        return tuple(_key_part(part) for part in node.elts)
+    if isinstance(node, ast.Name) and node.id == "Ellipsis":
+        return ...
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "slice":
+        return slice(*[_key_part(part) for part in node.args])
+    assert isinstance(node, ast.expr)
+    return ast.literal_eval(node)
+
+
+def _parse_key(value: Any) -> Any:
+    return _key_part(ast.parse(value, mode="eval").body) if isinstance(value, str) else value
+
+
 def _parse_any(value: Any) -> Any:
     return value
 
@@ -134,6 +153,7 @@ _PLAIN: dict[Any, tuple[Parser, str]] = {
     Shape: (_parse_shape, "a tuple of integers"),
     Axes: (_parse_axes, "an axis, a tuple of axes, or None"),
     tuple: (_parse_tuple, "a tuple"),
+    Key: (_parse_key, "an index: integers, slices, None, Ellipsis, lists of integers"),
     Any: (_parse_any, "any value"),
 }
 
@@ -153,7 +173,7 @@ def _unchecked(annotation: Any) -> tuple[Parser, str]:
         return parse_literal, "one of " + ", ".join(repr(option) for option in options)
     if origin in (Union, types.UnionType) and type(None) in args:
         rest = tuple(arg for arg in args if arg is not type(None))
-        inner, words = _unchecked(rest[0] if len(rest) == 1 else Union[rest])
+        inner, words = _unchecked(rest[0] if len(rest) == 1 else Union[rest])  # noqa: UP007
 
         def parse_optional(value: Any) -> Any:
             return None if value is None or value == "None" else inner(value)

@@ -269,7 +269,7 @@ def broadcast_to(xp: Any, data: Array, *, shape: Shape) -> Array:
     >>> mx.nd.broadcast_to(mx.nd.array([[1], [2]]), shape=(0, 2)).asnumpy().tolist()
     [[1.0, 1.0], [2.0, 2.0]]
     """
-    return xp.broadcast_to(data, _target(data.shape, shape))
+    return xp.broadcast_to(data, _target(data.shape, shape)).copy()
 
 
 def _stretched(shape: Sequence[int], axis: Any, size: Any) -> tuple[int, ...]:
@@ -306,7 +306,7 @@ def broadcast_axis(xp: Any, data: Array, *, axis: Axes = (), size: Shape = ()) -
     >>> mx.nd.broadcast_axis(mx.nd.array([[1], [2]]), axis=1, size=2).asnumpy().tolist()
     [[1.0, 1.0], [2.0, 2.0]]
     """
-    return xp.broadcast_to(data, _stretched(data.shape, axis, size))
+    return xp.broadcast_to(data, _stretched(data.shape, axis, size)).copy()
 
 
 def _like(lhs: Sequence[int], rhs: Sequence[int], lhs_axes: Any, rhs_axes: Any) -> tuple[int, ...]:
@@ -356,4 +356,4 @@ def broadcast_like(xp: Any, lhs: Array, rhs: Array, *, lhs_axes: Shape | None = 
     >>> mx.nd.broadcast_like(mx.nd.array([[1], [2]]), mx.nd.ones((2, 2))).asnumpy().tolist()
     [[1.0, 1.0], [2.0, 2.0]]
     """
-    return xp.broadcast_to(lhs, _like(lhs.shape, rhs.shape, lhs_axes, rhs_axes))
+    return xp.broadcast_to(lhs, _like(lhs.shape, rhs.shape, lhs_axes, rhs_axes)).copy()

@@ -72,20 +72,20 @@ def _one_plus_square(F: Any, value: Any) -> Any:
 
 def _round(xp: Any, x: Array) -> Array:
     if x.dtype.kind != "f":
-        return x
+        return x.copy()
     whole = xp.trunc(x)
     return whole + xp.where(xp.abs(x - whole) >= 0.5, xp.sign(x), xp.zeros_like(x))
 
 
 def _rint(xp: Any, x: Array) -> Array:
     if x.dtype.kind != "f":
-        return x
+        return x.copy()
     low, high = xp.floor(x), xp.ceil(x)
     return xp.where(x - low <= high - x, low, high)
 
 
 def _whole(name: str) -> Callable[[Any, Array], Array]:
-    return lambda xp, x: getattr(xp, name)(x) if x.dtype.kind == "f" else x
+    return lambda xp, x: getattr(xp, name)(x) if x.dtype.kind == "f" else x.copy()
 
 
 _unary("abs", lambda xp, x: xp.abs(x), _times(lambda F, x, y: F.sign(x)),

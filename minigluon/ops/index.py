@@ -123,8 +123,8 @@ def _pick_shape(shapes: Shapes, attrs: Attrs) -> tuple[Shapes, Shapes]:
     if attrs["axis"] is None:
         return shapes, [index]
     short, kept = reduced(data, (axis,), False), reduced(data, (axis,), True)
-    if index is None:
-        index = short
+    if index is None:  # it may have the axis with size 1 or not
+        pass
     elif len(index) == len(kept) and index[axis] in (0, 1) and short != index:
         merge_shapes(kept, index, "shapes of data without the axis and of index")
     else:
@@ -237,10 +237,11 @@ def where(xp: Any, condition: Array, x: Array, y: Array) -> Array:
     Shapes: condition (*S) or (S[0],), x (*S), y (*S) -> (*S).
 
     >>> import minigluon as mx
-    >>> mx.nd.where(mx.nd.array([1, 0]), mx.nd.array([1, 2]), mx.nd.array([3, 4])).asnumpy().tolist()
+    >>> x, y = mx.nd.array([1, 2]), mx.nd.array([3, 4])
+    >>> mx.nd.where(mx.nd.array([1, 0]), x, y).asnumpy().tolist()
     [1.0, 4.0]
     """
-    if x.shape != y.shape or condition.shape != x.shape and condition.shape != x.shape[:1]:
+    if x.shape != y.shape or (condition.shape != x.shape and condition.shape != x.shape[:1]):
         raise ShapeError(f"where: expected x and y of one shape and a condition of that shape or "
                          f"one value for each row, got condition {condition.shape}, x {x.shape}, "
                          f"y {y.shape}")
@@ -256,6 +257,8 @@ def _gather_shape(shapes: Shapes, attrs: Attrs) -> tuple[Shapes, Shapes]:
     if data is None or indices is None:
         return shapes, [None]
     _check_points(data, indices)
+    if not indices[0]:
+        return shapes, [None]
     return shapes, [(*indices[1:], *data[indices[0]:])]
 
 

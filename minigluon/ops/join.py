@@ -2,9 +2,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
-from ..base import ShapeError
+from ..base import ArgumentValueError, ShapeError
 from .attrs import Axes
 from .operator import Attrs, MaybeShape, operator
 from .rules import Shapes, axis_of, merge_shapes, same_shapes_or_error
@@ -84,7 +85,7 @@ def _split_like(xp: Any, *arrays: Array, dim: int, count: int) -> tuple[Array, .
     pieces, begin = [], 0
     for part in parts:
         end = begin + part.shape[axis]
-        pieces.append(whole[(*lead, slice(begin, end))])
+        pieces.append(whole[(*lead, slice(begin, end))].copy())
         begin = end
     return tuple(pieces)
 
@@ -190,11 +191,11 @@ def split(xp: Any, data: Array, *, num_outputs: int, axis: int = 1, squeeze_axis
                                      "squeeze_axis": squeeze_axis})
     lead = (slice(None),) * (axis % data.ndim)
     step = data.shape[axis] // num_outputs
-    return tuple(data[(*lead, slice(at * step, (at + 1) * step))].reshape(shape)
+    return tuple(data[(*lead, slice(at * step, (at + 1) * step))].copy().reshape(shape)
                  for at in range(num_outputs))
 
 
-def _bounds(size: int, where: int | Sequence[int]) -> list[tuple[int, int]]:
+def _bounds(size: int, where: Any) -> list[tuple[int, int]]:
     """(begin, end) of every part: equal parts for a number, cuts at the indices for a tuple."""
     if isinstance(where, int):
         if where < 1 or size % where:
@@ -202,11 +203,14 @@ def _bounds(size: int, where: int | Sequence[int]) -> list[tuple[int, int]]:
         step = size // where
         return [(at * step, (at + 1) * step) for at in range(where)]
     cuts = [0, *(cut + size if cut < 0 else min(cut, size) for cut in where), size]
-    return [(begin, max(begin, end)) for begin, end in zip(cuts, cuts[1:], strict=False)]
+    return [(begin, max(begin, end)) for begin, end in pairwise(cuts)]
 
 
 def _split_v2_count(attrs: Attrs) -> int:
     where = attrs["indices_or_sections"]
+    if where is None:
+        raise ArgumentValueError("split_v2: indices_or_sections: expected a number or indices, "
+                                 "got None")
     return int(where) if isinstance(where, int) else len(where) + 1
 
 
@@ -254,5 +258,5 @@ def split_v2(xp: Any, data: Array, *, indices_or_sections: Axes, axis: int = 0,
         "indices_or_sections": indices_or_sections, "axis": axis, "squeeze_axis": squeeze_axis})
     lead = (slice(None),) * (axis % data.ndim)
     bounds = _bounds(data.shape[axis], indices_or_sections)
-    return tuple(data[(*lead, slice(begin, end))].reshape(shape)
+    return tuple(data[(*lead, slice(begin, end))].copy().reshape(shape)
                  for (begin, end), shape in zip(bounds, shapes, strict=True))

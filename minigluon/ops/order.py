@@ -7,7 +7,16 @@ from typing import Any, Literal
 from ..base import ShapeError
 from .attrs import DType
 from .operator import Attrs, operator
-from .rules import DTypes, Shapes, attr_dtype, axis_of, follow_dtype, like_shape, no_gradient, size_of
+from .rules import (
+    DTypes,
+    Shapes,
+    attr_dtype,
+    axis_of,
+    follow_dtype,
+    like_shape,
+    no_gradient,
+    size_of,
+)
 
 __all__: list[str] = []
 

@@ -114,8 +114,9 @@ _reduction("min", lambda xp, x, axes, keep: _fold(xp, x, axes, keep, xp.min), _e
            aliases=("min_axis",))
 
 
-@operator("_unreduce", infer=like_shape(1), gradient=lambda F, dy, out, data, like, *, mean, **how: [
-    F.mean(dy, **how) if mean else F.sum(dy, **how), None])
+@operator("_unreduce", infer=like_shape(1),
+          gradient=lambda F, dy, out, data, like, *, mean, **how: [
+              F.mean(dy, **how) if mean else F.sum(dy, **how), None])
 def _unreduce(xp: Any, data: Array, like: Array, *, axis: Axes = None, keepdims: bool = False,
               exclude: bool = False, mean: bool = False) -> Array:
     """The reduced `data` stretched back to the shape of `like`; divided by the count if `mean`."""
@@ -126,7 +127,7 @@ def _unreduce(xp: Any, data: Array, like: Array, *, axis: Axes = None, keepdims:
         for one in axes:
             count *= like.shape[one]
         full = full / full.dtype.type(count)
-    return xp.broadcast_to(full, like.shape)
+    return xp.broadcast_to(full, like.shape).copy()
 
 
 def _others_gradient(F: Any, dy: Any, out: Any, data: Any, *, ignore_nan: bool, **how: Any

@@ -80,7 +80,7 @@ def axis_of(axis: int, ndim: int, what: str = "axis") -> int:
     """
     if not -ndim <= axis < ndim:
         raise ArgumentValueError(
-            f"{what}: expected a number from {-ndim} to {ndim - 1} for {ndim} dimensions, got {axis}"
+            f"{what}: expected a number from {-ndim} to {ndim - 1} for {ndim} axes, got {axis}"
         )
     return axis % ndim
 
@@ -175,7 +175,7 @@ def reduce_shape(shapes: Shapes, attrs: Attrs) -> ShapePair:
 
 
 def no_inputs_shape(shapes: Shapes, attrs: Attrs, outs: Shapes | None = None) -> ShapePair:
-    """An operator that makes an array: the output has the shape of attribute ``shape``, () is (1,)."""
+    """An operator that makes an array: its shape is attribute ``shape``, where () means (1,)."""
     shape = tuple(attrs["shape"]) or (1,)
     return shapes, [merge_shapes(shape, outs[0]) if outs else shape]
 

@@ -48,6 +48,10 @@ def _last_shape(shapes: Shapes, attrs: Attrs) -> tuple[Shapes, Shapes]:
 def _lengths(data: Array, sequence_length: Array | None, used: bool, axis: int, name: str
              ) -> Array | None:
     """The lengths as integers, or None when all sequences are whole."""
+    if axis not in (0, 1):
+        raise ArgumentValueError(f"{name}: axis: expected 0 or 1, got {axis}")
+    if data.ndim < 2:
+        raise ShapeError(f"{name}: expected data (time, batch, ...), got shape {data.shape}")
     if not used:
         return None
     if sequence_length is None:
@@ -119,7 +123,7 @@ def sequence_last(xp: Any, data: Array, sequence_length: Array | None = None, *,
     [1.0, 4.0]
     """
     lengths = _lengths(data, sequence_length, use_sequence_length, axis, "SequenceLast")
-    return data[_last_key(xp, data, lengths, axis)]
+    return data[_last_key(xp, data, lengths, axis)].copy()
 
 
 @operator("_sequence_last_grad", infer=like_shape(1), infer_dtype=_dtypes,
@@ -157,7 +161,7 @@ def sequence_reverse(xp: Any, data: Array, sequence_length: Array | None = None,
         raise ArgumentValueError(f"SequenceReverse: axis: expected 0, got {axis}")
     lengths = _lengths(data, sequence_length, use_sequence_length, axis, "SequenceReverse")
     if lengths is None:
-        return data[::-1]
+        return data[::-1].copy()
     steps = xp.arange(data.shape[0])[:, None]
     source = xp.where(steps < lengths, lengths - 1 - steps, steps)
     return data[source, xp.arange(data.shape[1])]

@@ -155,7 +155,7 @@ def reshape(xp: Any, data: Array, *, shape: Shape = (), reverse: bool = False,
     """
     return data.reshape(_reshape_target(data.shape, {
         "shape": shape, "reverse": reverse, "target_shape": target_shape,
-        "keep_highest": keep_highest}))
+        "keep_highest": keep_highest})).copy()
 
 
 def _like_target(lhs: Sequence[int], rhs: Sequence[int], attrs: Attrs) -> tuple[int, ...]:
@@ -203,9 +203,10 @@ def reshape_like(xp: Any, lhs: Array, rhs: Array, *, lhs_begin: int | None = Non
     (2, 3)
     """
     if lhs_begin is lhs_end is rhs_begin is rhs_end is None:
-        return lhs.reshape(rhs.shape)
-    return lhs.reshape(_like_target(lhs.shape, rhs.shape, {
-        "lhs_begin": lhs_begin, "lhs_end": lhs_end, "rhs_begin": rhs_begin, "rhs_end": rhs_end}))
+        return lhs.reshape(rhs.shape).copy()
+    parts = {"lhs_begin": lhs_begin, "lhs_end": lhs_end,
+             "rhs_begin": rhs_begin, "rhs_end": rhs_end}
+    return lhs.reshape(_like_target(lhs.shape, rhs.shape, parts)).copy()
 
 
 def _flat(shape: Sequence[int]) -> tuple[int, int]:
@@ -237,7 +238,7 @@ def flatten(xp: Any, data: Array) -> Array:
     >>> mx.nd.Flatten(mx.nd.zeros((2, 3, 4))).shape
     (2, 12)
     """
-    return data.reshape(_flat(data.shape))
+    return data.reshape(_flat(data.shape)).copy()
 
 
 # -- order of axes ---------------------------------------------------------------------------------
@@ -281,7 +282,7 @@ def transpose(xp: Any, data: Array, *, axes: Shape = ()) -> Array:
     >>> mx.nd.transpose(mx.nd.zeros((2, 3, 4)), axes=(2, 0, 1)).shape
     (4, 2, 3)
     """
-    return data.transpose(_permutation(axes, data.ndim))
+    return data.transpose(_permutation(axes, data.ndim)).copy()
 
 
 def _swapped(shape: Sequence[int], dim1: int, dim2: int) -> tuple[int, ...]:
@@ -315,7 +316,7 @@ def swapaxes(xp: Any, data: Array, *, dim1: int = 0, dim2: int = 0) -> Array:
     """
     axis_of(dim1, data.ndim, "SwapAxis: dim1")
     axis_of(dim2, data.ndim, "SwapAxis: dim2")
-    return xp.swapaxes(data, dim1, dim2)
+    return xp.swapaxes(data, dim1, dim2).copy()
 
 
 # -- axes of size 1 --------------------------------------------------------------------------------
@@ -349,7 +350,7 @@ def expand_dims(xp: Any, data: Array, *, axis: int) -> Array:
     >>> mx.nd.expand_dims(mx.nd.zeros((2, 3)), axis=1).shape
     (2, 1, 3)
     """
-    return data.reshape(_expanded(data.shape, axis))
+    return data.reshape(_expanded(data.shape, axis)).copy()
 
 
 def _squeezed(shape: Sequence[int], axis: int | Sequence[int] | None) -> tuple[int, ...]:
@@ -366,7 +367,7 @@ def _squeezed(shape: Sequence[int], axis: int | Sequence[int] | None) -> tuple[i
 
 def _squeeze_shape(shapes: Shapes, attrs: Attrs) -> tuple[Shapes, Shapes]:
     shape, axis = shapes[0], attrs["axis"]
-    if shape is None or axis is None and 0 in shape:
+    if shape is None or (axis is None and 0 in shape):
         return shapes, [None]
     return shapes, [_squeezed(shape, axis)]
 
@@ -384,7 +385,7 @@ def squeeze(xp: Any, data: Array, *, axis: Axes = None) -> Array:
     >>> mx.nd.squeeze(mx.nd.zeros((1, 3, 1)), axis=0).shape
     (3, 1)
     """
-    return data.reshape(_squeezed(data.shape, axis))
+    return data.reshape(_squeezed(data.shape, axis)).copy()
 
 
 # -- asking ----------------------------------------------------------------------------------------

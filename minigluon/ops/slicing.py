@@ -4,25 +4,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from ..base import ArgumentValueError, ShapeError
-from .attrs import Axes
+from .attrs import Axes, Key
 from .operator import Attrs, operator
-from .rules import Shapes, axes_of, axis_of, follow_dtype, like_shape
+from .rules import Shapes, axes_of, axis_of, follow_dtype, known, like_shape
 
 __all__: list[str] = []
 
 Array = Any
-Key = tuple[slice, ...]
+Box = tuple[slice, ...]
 
 
-def _placed(xp: Any, dy: Array, like: Array, key: Key) -> Array:
+def _placed(xp: Any, dy: Array, like: Array, key: Box) -> Array:
     """Zeros like `like` with `dy` at `key`."""
     result = xp.zeros_like(like, dtype=dy.dtype)
     result[key] = dy
     return result
 
 
-def _sliced(shape: Sequence[int], key: Key) -> tuple[int, ...]:
+def _sliced(shape: Sequence[int], key: Box) -> tuple[int, ...]:
     """The shape of an array of `shape` indexed by slices; 0 where the size is unknown."""
     return tuple(len(range(*part.indices(dim))) if dim else 0
                  for dim, part in zip(shape, (*key, *[slice(None)] * len(shape)), strict=False))
@@ -31,7 +33,7 @@ def _sliced(shape: Sequence[int], key: Key) -> tuple[int, ...]:
 # -- slice -----------------------------------------------------------------------------------------
 
 def _slice_key(ndim: int, begin: Sequence[Any], end: Sequence[Any], step: Sequence[Any] | None
-               ) -> Key:
+               ) -> Box:
     steps = tuple(step or ()) + (None,) * (len(begin) - len(step or ()))
     if len(begin) != len(end) or len(begin) != len(steps) or len(begin) > ndim:
         raise ShapeError(f"expected begin, end and step of one length up to {ndim}, "
@@ -46,7 +48,7 @@ def _slice_shape(shapes: Shapes, attrs: Attrs) -> tuple[Shapes, Shapes]:
     return shapes, [None if shape is None else _checked(shape, _slice_key(len(shape), **attrs))]
 
 
-def _checked(shape: Sequence[int], key: Key) -> tuple[int, ...]:
+def _checked(shape: Sequence[int], key: Box) -> tuple[int, ...]:
     result = _sliced(shape, key)
     for axis, (old, new) in enumerate(zip(shape, result, strict=True)):
         if old and not new:
@@ -73,7 +75,7 @@ def slice_(xp: Any, data: Array, *, begin: tuple, end: tuple, step: tuple | None
     """
     key = _slice_key(data.ndim, begin, end, step)
     _checked(data.shape, key)
-    return data[key]
+    return data[key].copy()
 
 
 @operator("_slice_grad", infer=like_shape(1), infer_dtype=follow_dtype(0),
@@ -84,7 +86,7 @@ def _slice_grad(xp: Any, grad: Array, data: Array, *, begin: tuple, end: tuple, 
     return _placed(xp, grad, data, _slice_key(data.ndim, begin, end, step))
 
 
-def _axis_key(shape: Sequence[int], axis: int, begin: int | None, end: int | None) -> Key:
+def _axis_key(shape: Sequence[int], axis: int, begin: int | None, end: int | None) -> Box:
     place = axis_of(axis, len(shape))
     return (*[slice(None)] * place, slice(begin, end))
 
@@ -110,7 +112,7 @@ def slice_axis(xp: Any, data: Array, *, axis: int, begin: int | None, end: int |
     """
     key = _axis_key(data.shape, axis, begin, end)
     _checked(data.shape, key)
-    return data[key]
+    return data[key].copy()
 
 
 @operator("_slice_axis_grad", infer=like_shape(1), infer_dtype=follow_dtype(0),
@@ -121,13 +123,13 @@ def _slice_axis_grad(xp: Any, grad: Array, data: Array, *, axis: int, begin: int
     return _placed(xp, grad, data, _axis_key(data.shape, axis, begin, end))
 
 
-def _like_key(shape: Sequence[int], like: Sequence[int], axes: Any) -> Key:
+def _like_key(shape: Sequence[int], like: Sequence[int], axes: Any) -> Box:
     if axes in (None, ()) and len(shape) != len(like):
         raise ShapeError(f"expected shapes with as many axes, got {tuple(shape)} and "
                          f"{tuple(like)}; name the axes to cut with axes=")
     key = [slice(None)] * len(shape)
     for axis in axes_of(axes, len(shape)):
-        if axis >= len(like) or shape[axis] and like[axis] > shape[axis]:
+        if axis >= len(like) or (shape[axis] and like[axis] > shape[axis]):
             raise ShapeError(f"expected a size up to {shape[axis]} on axis {axis}, "
                              f"got shape_like {tuple(like)}")
         key[axis] = slice(0, like[axis])
@@ -158,7 +160,7 @@ def slice_like(xp: Any, data: Array, shape_like: Array, *, axes: Axes = ()) -> A
     >>> mx.nd.slice_like(mx.nd.zeros((4, 5)), mx.nd.zeros((2, 3))).shape
     (2, 3)
     """
-    return data[_like_key(data.shape, shape_like.shape, axes)]
+    return data[_like_key(data.shape, shape_like.shape, axes)].copy()
 
 
 @operator("_slice_like_grad", infer=like_shape(1), infer_dtype=follow_dtype(0),
@@ -172,8 +174,12 @@ def _slice_like_grad(xp: Any, grad: Array, data: Array, shape_like: Array, *, ax
 
 # -- indexing of NDArray ---------------------------------------------------------------------------
 
-def _unknown_shape(shapes: Shapes, attrs: Attrs) -> tuple[Shapes, Shapes]:
-    return shapes, [None]
+def _getitem_shape(shapes: Shapes, attrs: Attrs) -> tuple[Shapes, Shapes]:
+    shape = shapes[0]
+    if not known(shape):
+        return shapes, [None]
+    elements = np.broadcast_to(np.zeros((), "bool"), shape or ())  # one element, stretched
+    return shapes, [elements[attrs["key"]].shape or (1,)]
 
 
 def _basic(key: Any) -> bool:
@@ -182,17 +188,17 @@ def _basic(key: Any) -> bool:
                for part in parts)
 
 
-@operator("_getitem", infer=_unknown_shape,
+@operator("_getitem", infer=_getitem_shape,
           gradient=lambda F, dy, out, data, *, key: [F._getitem_grad(dy, data, key=key)])
-def _getitem(xp: Any, data: Array, *, key: Any) -> Array:
+def _getitem(xp: Any, data: Array, *, key: Key) -> Array:
     """``data[key]`` with NumPy's rules; a single element has shape (1,)."""
-    result = xp.asarray(data[key])
+    result = xp.array(data[key], copy=True)
     return result if result.ndim else result.reshape(1)
 
 
 @operator("_getitem_grad", infer=like_shape(1), infer_dtype=follow_dtype(0),
           gradient=lambda F, dy, out, grad, data, *, key: [F._getitem(dy, key=key), None])
-def _getitem_grad(xp: Any, grad: Array, data: Array, *, key: Any) -> Array:
+def _getitem_grad(xp: Any, grad: Array, data: Array, *, key: Key) -> Array:
     """Zeros like `data` with `grad` added at `key`; what was read twice gets both."""
     result = xp.zeros_like(data, dtype=grad.dtype)
     place = result[key]
@@ -207,7 +213,7 @@ def _getitem_grad(xp: Any, grad: Array, data: Array, *, key: Any) -> Array:
           gradient=lambda F, dy, out, data, value, *, key: [
               F._setitem_like(dy, F.zeros_like(value), key=key),
               F._sum_like(F._getitem(dy, key=key), value)])
-def _setitem_like(xp: Any, data: Array, value: Array, *, key: Any) -> Array:
+def _setitem_like(xp: Any, data: Array, value: Array, *, key: Key) -> Array:
     """A copy of `data` in which ``copy[key] = value`` was done."""
     result = data.copy()
     result[key] = value

@@ -3,14 +3,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Union
+from typing import Any
 
 import numpy as np
 
 __all__ = ["Bad", "Input", "Sample"]
 
 # (shape, low, high): drawn uniformly; or the array itself (integers keep their dtype).
-Input = Union[tuple[tuple[int, ...], float, float], np.ndarray]
+Input = tuple[tuple[int, ...], float, float] | np.ndarray
 # (inputs, attrs, exception class, a piece of its text)
 Bad = tuple[Sequence[Input], dict[str, Any], type[BaseException], str]
 
