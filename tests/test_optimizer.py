@@ -41,8 +41,9 @@ def _nag(w: Array, s: dict[str, Array], g: Array, t: int, wd: float, clip: float
 def _adam(w: Array, s: dict[str, Array], g: Array, t: int, wd: float, clip: float | None,
           momentum: float) -> Array:
     g = _clip(g + wd * w, clip)
-    s["m"] = 0.9 * s.get("m", 0.0) + 0.1 * g
-    s["v"] = 0.999 * s.get("v", 0.0) + 0.001 * g * g
+    b1, b2 = (float(np.float32(b)) for b in (0.9, 0.999))  # MXNet's kernels round them so
+    s["m"] = b1 * s.get("m", 0.0) + (1 - b1) * g
+    s["v"] = b2 * s.get("v", 0.0) + (1 - b2) * g * g
     rate = LR * np.sqrt(1 - 0.999**t) / (1 - 0.9**t)
     return w - rate * s["m"] / (np.sqrt(s["v"]) + 1e-8)
 
