@@ -253,11 +253,13 @@ class Normal(Initializer):
 
 
 def _uniform(scale: float, arr: NDArray) -> None:
-    arr[:] = nd.random.uniform(-scale, scale, shape=arr.shape, ctx=arr.context)
+    arr[:] = nd.random.uniform(  # type: ignore[attr-defined]
+        -scale, scale, shape=arr.shape, ctx=arr.context)
 
 
 def _normal(sigma: float, arr: NDArray) -> None:
-    arr[:] = nd.random.normal(0, sigma, shape=arr.shape, ctx=arr.context)
+    arr[:] = nd.random.normal(  # type: ignore[attr-defined]
+        0, sigma, shape=arr.shape, ctx=arr.context)
 
 
 @register

@@ -49,7 +49,7 @@ class _Conv(HybridBlock):
         kernel = spatial(kernel_size, self._axes, f"{kind}: kernel_size")
         self._channels = channels
         self._in_channels = in_channels
-        self._kwargs = {
+        self._kwargs: dict[str, Any] = {
             "kernel": kernel,
             "stride": spatial(strides, self._axes, f"{kind}: strides"),
             "dilate": spatial(dilation, self._axes, f"{kind}: dilation"),

@@ -207,8 +207,9 @@ class Parameter:
         with autograd.pause():
             if data is None:
                 data = nd.zeros(self.shape, dtype=self.dtype, ctx=cpu())
-                initializer.create(default_init)(
-                    initializer.InitDesc(self.name, {"__init__": init}), data)
+                general = (default_init if isinstance(default_init, initializer.Initializer)
+                           else initializer.Initializer())
+                general(initializer.InitDesc(self.name, {"__init__": init}), data)
             self._put(data, ctx_list)
         self._deferred_init = ()
 
@@ -393,7 +394,9 @@ class Parameter:
     def _reduce(self) -> NDArray:
         """The value in host memory, averaged over the contexts."""
         arrays = [array.copyto(cpu()) for array in self.list_data()]
-        return arrays[0] if len(arrays) == 1 else nd.add_n(*arrays) / len(arrays)
+        if len(arrays) == 1:
+            return arrays[0]
+        return nd.add_n(*arrays) / len(arrays)  # type: ignore[attr-defined, no-any-return]
 
     def cast(self, dtype: Any) -> None:
         """Change the element type of values and gradients."""

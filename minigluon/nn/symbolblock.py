@@ -53,7 +53,8 @@ class SymbolBlock(HybridBlock):
         found: list[Any] = []
         self._out_form = flatten(outputs, found)
         self._outputs = [entry for each in found for entry in each.entries]
-        self._inputs = [each.entries[0].node for each in given]
+        by_name = {node.name: node for node in variables(self._outputs)}  # inputs go by name
+        self._inputs = [by_name.get(each.name, each.entries[0].node) for each in given]
         self._add_parameters()
         self._clear_cached_op()
 

@@ -227,6 +227,7 @@ def _own(symbols: Sequence[Symbol]) -> list[Entry]:
     for each in symbols:
         for entry in each.entries:
             if entry.node.op is None or entry in entries:
-                entry = symbol.identity(Symbol([entry])).entries[0]
+                entry = symbol.identity(  # type: ignore[attr-defined]
+                    Symbol([entry])).entries[0]
             entries.append(entry)
     return entries

@@ -302,7 +302,7 @@ def test_missing_and_extra_names(tmp_path):
                                   small[0].weight.data().asnumpy())
     large.save_parameters(path)
     for kind in (AssertionError, ValueError):
-        with pytest.raises(kind, match="'1.weight'.*not present.*2 of 4"):
+        with pytest.raises(kind, match=r"'1.weight'.*not present.*2 of 4"):
             small.load_parameters(path)
     small.load_parameters(path, ignore_extra=True)
 

@@ -56,7 +56,7 @@ def test_a_context_it_is_not_on():
 
 @pytest.mark.parametrize("shape", [(0, 3), (-1, 3), None])
 def test_unknown_shape_without_permission_to_wait(shape):
-    with pytest.raises(ValueError, match="'w'.*unknown sizes"):
+    with pytest.raises(ValueError, match=r"'w'.*unknown sizes"):
         Parameter("w", shape=shape).initialize()
 
 
@@ -105,6 +105,17 @@ def test_which_initializer_wins():
     plain = Parameter("w_bias", shape=(3,))
     plain.initialize(default_init=mx.initializer.Constant(4))  # the name does not count here
     assert plain.data().asnumpy().tolist() == [4] * 3
+
+
+def test_initializers_that_choose_by_name(tmp_path):
+    params = ParameterDict()
+    a, b, own = (params.get(name, shape=(2,), init=init) for name, init in
+                 (("a_weight", None), ("b_weight", None), ("a_bias", "ones")))
+    params.initialize(mx.initializer.Mixed(["a", ".*"], [mx.initializer.Constant(4), "zeros"]))
+    assert [p.data().asnumpy().tolist() for p in (a, b, own)] == [[4, 4], [0, 0], [1, 1]]
+    params.initialize(mx.initializer.Load({"b_weight": nd.ones((2,)) * 7}, "ones"),
+                      force_reinit=True)
+    assert [p.data().asnumpy().tolist() for p in (a, b, own)] == [[1, 1], [7, 7], [1, 1]]
 
 
 def test_reset_ctx_moves_the_mean():
@@ -166,7 +177,7 @@ def test_var_is_one_symbol_with_the_settings():
 
 
 def test_sparse_pieces_are_named_as_missing():
-    with pytest.raises(AssertionError, match="stype.*'often'"):
+    with pytest.raises(AssertionError, match=r"stype.*'often'"):
         Parameter("w", stype="often")
     with pytest.raises(AssertionError, match="grad_stype"):
         Parameter("w", grad_stype="often")
@@ -287,7 +298,7 @@ def test_load_says_what_does_not_fit(tmp_path):
     path = saved(tmp_path, w=np.ones(2, "float32"), extra=np.ones(1, "float32"))
     params = ParameterDict()
     w = params.get("w", shape=(2,))
-    with pytest.raises(AssertionError, match="'extra'.*not present"):
+    with pytest.raises(AssertionError, match=r"'extra'.*not present"):
         params.load(path)
     params.load(path, ignore_extra=True, ctx=mx.cpu(1))
     with pytest.raises(AssertionError, match="initialized on"):
