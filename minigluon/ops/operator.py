@@ -9,7 +9,6 @@ random generator), ``training`` (bool: the forward runs for training), ``device`
 from __future__ import annotations
 
 import inspect
-import typing
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,9 +18,9 @@ from .attrs import Parser, parser_for
 __all__ = ["Attrs", "MaybeShape", "Operator", "find_operator", "operator", "registry"]
 
 Attrs = dict[str, Any]
-MaybeShape = typing.Union[tuple[int, ...], None]
+MaybeShape = tuple[int, ...] | None
 Shapes = list[MaybeShape]
-DTypes = list[typing.Union[str, None]]
+DTypes = list[str | None]
 InferShape = Callable[..., tuple[Shapes, Shapes]]
 InferDType = Callable[[DTypes, Attrs], tuple[DTypes, DTypes]]
 
@@ -31,7 +30,7 @@ registry: dict[str, Operator] = {}
 
 
 def _shape_rule(name: str, infer: InferShape) -> InferShape:
-    """`infer` as ``rule(shapes, attrs, outs=None)``, whose errors start with the operator's name."""
+    """`infer` as ``rule(shapes, attrs, outs=None)``, whose errors name the operator."""
     takes_outs = "outs" in inspect.signature(infer).parameters
 
     def rule(shapes: Shapes, attrs: Attrs, outs: Shapes | None = None) -> tuple[Shapes, Shapes]:
