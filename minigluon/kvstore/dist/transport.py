@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import zmq
+import zmq.utils.garbage  # now: its exit handler must be there before ours, to run after it
 from zmq.utils.monitor import recv_monitor_message
 
 from ...base import KVStoreError
