@@ -9,8 +9,10 @@ from .. import symbol
 from ..base import (
     ArgumentValueError,
     DeferredInitializationError,
+    DTypeError,
     MXNetError,
     NotForThisError,
+    ShapeError,
 )
 from ..context import Context, cpu, current_context
 from ..graph import auxiliary
@@ -148,10 +150,16 @@ class HybridBlock(Block):
         except DeferredInitializationError:
             self._finish_deferred((x, *args))
             params = {name: p.data(ctx) for name, p in self._reg_params.items()}
-        if ctx == current_context():
-            return self.hybrid_forward(nd, x, *args, **params)
-        with ctx:
-            return self.hybrid_forward(nd, x, *args, **params)
+        try:
+            if ctx == current_context():
+                return self.hybrid_forward(nd, x, *args, **params)
+            with Context(ctx):  # a new one: other threads may be inside the array's own
+                return self.hybrid_forward(nd, x, *args, **params)
+        except (ShapeError, DTypeError) as error:
+            text = str(error)
+            if "[block " not in text:  # the innermost block is the one to look at
+                error.args = (f"{text} [block {self.name}]", *error.args[1:])
+            raise
 
     def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
         """What the block computes with the operators of `F`; a class of yours overrides it."""

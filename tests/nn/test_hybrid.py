@@ -252,7 +252,7 @@ def test_a_shape_that_cannot_be_inferred_names_the_parameter():
 def test_wrong_input_shape_is_an_error_that_names_the_node():
     layer = nn.Dense(3, in_units=2, prefix="fc_")
     layer.initialize()
-    with pytest.raises(mx.MXNetError, match=r"FullyConnected.*\(3, 2\)"):
+    with pytest.raises(mx.MXNetError, match=r"FullyConnected.*\(3, 2\).*\[block fc\]$"):
         layer(nd.ones((2, 4)))
     layer.hybridize()
     with pytest.raises(mx.MXNetError, match=r"\(3, 2\).*fc_fwd"):
