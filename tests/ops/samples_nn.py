@@ -201,7 +201,7 @@ def _softmax(x: np.ndarray, axis: int = -1) -> np.ndarray:
 
 _add("softmax", [_r(3, 4)], second_order=True, reference=_softmax,
      bad=[([_r(3, 4)], {"axis": 2}, ArgumentValueError,
-           "softmax: axis: expected a number from -2 to 1 for 2 dimensions, got 2")])
+           "softmax: axis: expected a number from -2 to 1 for 2 axes, got 2")])
 _add("softmax", [_r(3, 4, 2)], {"axis": 1, "temperature": 2.5}, second_order=True,
      reference=lambda x: _softmax(x / 2.5, 1))
 _add("softmax", [_r(3, 4)], {"dtype": "float64"}, grad=False,
@@ -274,7 +274,7 @@ _add("BatchNorm", [_r(4, 3, 2, 5), *_FIVE], {"fix_gamma": False}, second_order=T
          ([_r(4, 2, 5), *_FIVE], {}, ShapeError,
           "BatchNorm: expected equal channel counts (of data and inputs), got (2,) and (3,)"),
          ([_r(4, 3, 5), *_FIVE], {"axis": 3}, ArgumentValueError,
-          "BatchNorm: axis: expected a number from -3 to 2 for 3 dimensions, got 3"),
+          "BatchNorm: axis: expected a number from -3 to 2 for 3 axes, got 3"),
          ([_r(4, 3), *_FIVE], {"moment": 0.5}, ArgumentError, "did you mean 'momentum'?"),
      ])
 _add("BatchNorm", [_r(4, 2, 3), *_FIVE], {"axis": -1, "eps": 0.1, "output_mean_var": True},

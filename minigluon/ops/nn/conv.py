@@ -147,7 +147,24 @@ def _chunks(batch: int, per_sample: int) -> Iterator[slice]:
         yield slice(start, min(start + step, batch))
 
 
-def _windows(xp: Any, data: Any, geometry: _Geometry, out: tuple[int, ...]) -> Any:
+class _Scratch:
+    """Memory for the parts of one call: asked of the system once, not for every part."""
+
+    def __init__(self, xp: Any, dtype: Any) -> None:
+        self._xp, self._dtype = xp, dtype
+        self._held: dict[str, Any] = {}
+
+    def take(self, name: str, *shape: int) -> Any:
+        """An array with arbitrary contents; the last one of this name is then void."""
+        size = size_of(shape)
+        held = self._held.get(name)
+        if held is None or held.size < size:
+            held = self._held[name] = self._xp.empty(size, self._dtype)
+        return held[:size].reshape(shape)
+
+
+def _windows(xp: Any, data: Any, geometry: _Geometry, out: tuple[int, ...],
+             scratch: _Scratch) -> Any:
     """The window matrix (G, C/G * K, L * N) of a few samples (N, C, *S)."""
     batch, channels = data.shape[:2]
     inner = xp.moveaxis(data, 0, -1)
@@ -155,11 +172,13 @@ def _windows(xp: Any, data: Any, geometry: _Geometry, out: tuple[int, ...]) -> A
         return inner.reshape(geometry.groups, channels // geometry.groups, -1)
     if any(geometry.pad):
         size = tuple(n + 2 * p for n, p in zip(data.shape[2:], geometry.pad, strict=True))
-        padded = xp.zeros((channels, *size, batch), data.dtype)
+        padded = scratch.take("padded", channels, *size, batch)
+        padded.fill(0)
         padded[(slice(None), *_interior(data.shape[2:], geometry.pad))] = inner
     else:
-        padded = xp.ascontiguousarray(inner)
-    matrix = xp.empty((channels, *geometry.kernel, *out, batch), data.dtype)
+        padded = scratch.take("padded", *inner.shape)
+        padded[...] = inner
+    matrix = scratch.take("windows", channels, *geometry.kernel, *out, batch)
     for position, where in window_slices(geometry.kernel, geometry.stride, geometry.dilate, out):
         matrix[(slice(None), *position)] = padded[(slice(None), *where)]
     return matrix.reshape(geometry.groups, matrix.size // (geometry.groups * size_of(out) * batch),
@@ -183,10 +202,12 @@ def _forward(xp: Any, data: Any, weight: Any, geometry: _Geometry) -> Any:
         flat = xp.matmul(matrix, data.reshape(batch, channels, -1))
         return flat.reshape(batch, filters, *size)
     out = xp.empty((batch, filters, *size), data.dtype)
-    flat = out.reshape(batch, -1)
+    flat, scratch = out.reshape(batch, filters * size_of(size)), _Scratch(xp, data.dtype)
     for part in _chunks(batch, channels * size_of(geometry.kernel) * size_of(size)):
-        windows = _windows(xp, data[part], geometry, size)
-        flat[part] = xp.matmul(matrix, windows).reshape(flat.shape[1], -1).T
+        windows = _windows(xp, data[part], geometry, size, scratch)
+        product = scratch.take("product", groups, filters // groups, windows.shape[2])
+        xp.matmul(matrix, windows, out=product)
+        flat[part] = product.reshape(flat.shape[1], -1).T
     return out
 
 
@@ -194,15 +215,19 @@ def _grad_weight(xp: Any, dy: Any, data: Any, shape: tuple[int, ...],
                  geometry: _Geometry) -> Any:
     groups, batch, size = geometry.groups, data.shape[0], dy.shape[2:]
     total = xp.zeros((groups, shape[0] // groups, size_of(shape[1:])), data.dtype)
+    scratch = _Scratch(xp, data.dtype)
     for part in _chunks(batch, data.shape[1] * size_of(geometry.kernel) * size_of(size)):
-        windows = _windows(xp, data[part], geometry, size)
-        total += xp.matmul(_batch_last(xp, dy[part], groups), windows.swapaxes(1, 2))
+        windows = _windows(xp, data[part], geometry, size, scratch)
+        total += xp.matmul(_batch_last(xp, dy[part], groups, scratch), windows.swapaxes(1, 2))
     return total.reshape(shape)
 
 
-def _batch_last(xp: Any, dy: Any, groups: int) -> Any:
+def _batch_last(xp: Any, dy: Any, groups: int, scratch: _Scratch) -> Any:
     """(N, F, *L) as (G, F/G, L * N)."""
-    return xp.moveaxis(dy, 0, -1).reshape(groups, dy.shape[1] // groups, -1)
+    inner = xp.moveaxis(dy, 0, -1)
+    turned = scratch.take("dy", *inner.shape)
+    turned[...] = inner
+    return turned.reshape(groups, dy.shape[1] // groups, -1)
 
 
 def _grad_data(xp: Any, dy: Any, weight: Any, shape: tuple[int, ...],
@@ -214,11 +239,14 @@ def _grad_data(xp: Any, dy: Any, weight: Any, shape: tuple[int, ...],
         return xp.matmul(matrix, dy.reshape(batch, dy.shape[1], -1)).reshape(shape)
     out = xp.empty(shape, dy.dtype)
     padded = tuple(n + 2 * p for n, p in zip(shape[2:], geometry.pad, strict=True))
+    scratch = _Scratch(xp, dy.dtype)
     for part in _chunks(batch, channels * size_of(geometry.kernel) * size_of(size)):
-        columns = xp.matmul(matrix, _batch_last(xp, dy[part], groups))
-        count = part.stop - part.start
+        turned, count = _batch_last(xp, dy[part], groups, scratch), part.stop - part.start
+        columns = scratch.take("columns", groups, matrix.shape[1], turned.shape[2])
+        xp.matmul(matrix, turned, out=columns)
         columns = columns.reshape(channels, *geometry.kernel, *size, count)
-        summed = xp.zeros((channels, *padded, count), dy.dtype)
+        summed = scratch.take("summed", channels, *padded, count)
+        summed.fill(0)
         for position, where in window_slices(geometry.kernel, geometry.stride, geometry.dilate,
                                              size):
             summed[(slice(None), *where)] += columns[(slice(None), *position)]

@@ -244,7 +244,8 @@ def pooling(
         global_pool: one window over everything; kernel, stride and pad do not matter.
         pooling_convention: how the output size is rounded: valid down, full up,
             same to ceil((S + 2 pad) / stride).
-        p_value: p of pool_type='lp', the p-th root of the sum of x^p: 1, 2 or 3. count_include_pad: padding counts in means (default True).
+        p_value: p of pool_type='lp', the p-th root of the sum of x^p: 1, 2 or 3.
+        count_include_pad: padding counts in means (default True).
         layout: NCW, NCHW, NCDHW (default) or NWC, NHWC, NDHWC. cudnn_off: ignored.
 
     Shapes:

@@ -2,8 +2,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
+from functools import lru_cache
 
 from ...base import ArgumentValueError
 from ..operator import MaybeShape
@@ -59,9 +59,11 @@ def reach(size: int, dilate: int) -> int:
     return (size - 1) * dilate + 1
 
 
+@lru_cache(maxsize=256)
 def window_slices(
-    kernel: Sequence[int], stride: Sequence[int], dilate: Sequence[int], out: Sequence[int]
-) -> Iterator[tuple[tuple[int, ...], tuple[Any, ...]]]:
+    kernel: tuple[int, ...], stride: tuple[int, ...], dilate: tuple[int, ...],
+    out: tuple[int, ...],
+) -> list[tuple[tuple[int, ...], tuple[slice, ...]]]:
     """For each kernel position the slices of the padded input that it meets, over all outputs.
 
     >>> for position, where in window_slices((2,), (2,), (1,), (3,)):
@@ -69,8 +71,9 @@ def window_slices(
     (0,) (slice(0, 5, 2),)
     (1,) (slice(1, 6, 2),)
     """
-    for position in itertools.product(*(range(size) for size in kernel)):
-        yield position, tuple(
+    return [
+        (position, tuple(
             slice(p * d, p * d + s * (o - 1) + 1, s)
-            for p, d, s, o in zip(position, dilate, stride, out, strict=True)
-        )
+            for p, d, s, o in zip(position, dilate, stride, out, strict=True)))
+        for position in itertools.product(*(range(size) for size in kernel))
+    ]
