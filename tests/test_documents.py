@@ -78,7 +78,9 @@ def test_the_python_of_a_page_runs(page: Path) -> None:
     assert "***Test Failed***" not in done.stdout, done.stdout
 
 
-@pytest.mark.parametrize("page", [*PAGES, ROOT / "examples/README.md"], ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "page", [*PAGES, ROOT / "examples/README.md"], ids=lambda page: str(page.relative_to(ROOT))
+)
 def test_links_and_paths_of_a_page_exist(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     links = [link for link in re.findall(r"\]\(([^)#]+)[^)]*\)", text) if "://" not in link]
