@@ -25,7 +25,7 @@ class Context:
 
     devtype2str = {1: "cpu", 2: "gpu", 3: "cpu_pinned", 5: "cpu_shared"}
     devstr2type = {name: number for number, name in devtype2str.items()}
-    __slots__ = ("_hash", "_previous", "device_id", "device_type")
+    __slots__ = ("_hash", "device_id", "device_type")
 
     def __init__(self, device_type: str | Context, device_id: int = 0) -> None:
         if isinstance(device_type, Context):
@@ -38,7 +38,6 @@ class Context:
         self.device_type = device_type
         self.device_id = int(device_id)
         self._hash = hash((device_type, self.device_id))
-        self._previous: list[Context | None] = []
 
     @property
     def device_typeid(self) -> int:
@@ -62,19 +61,23 @@ class Context:
         return Context, (self.device_type, self.device_id)
 
     def __enter__(self) -> Context:
-        self._previous.append(_current.ctx)
+        _current.entered.append(_current.ctx)
         _current.ctx = self
         return self
 
     def __exit__(self, *_: object) -> None:
-        _current.ctx = self._previous.pop()
+        _current.ctx = _current.entered.pop()
 
     def empty_cache(self) -> None:
         """Give cached device memory back; host memory keeps no cache."""
 
 
 class _Current(threading.local):
-    ctx: Context | None = None
+    """A thread's current context, and those its ``with`` blocks will put back."""
+
+    def __init__(self) -> None:
+        self.ctx: Context | None = None
+        self.entered: list[Context | None] = []
 
 
 _current = _Current()
