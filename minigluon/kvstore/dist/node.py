@@ -86,7 +86,7 @@ class Loop:
         for uid, (until, reason) in list(self.missing.items()):
             if now > until or self._dead(uid):
                 del self.missing[uid]
-                self.guard(lambda m, u=uid, r=reason: m.lost(u, self._fate(u, r), now))
+                self._lose(uid, self._fate(uid, reason))
         self.guard(lambda m: m.tick(now))
 
     def run(self) -> int:
@@ -169,8 +169,10 @@ class Loop:
         self.banned.add(peer)
         self.log("warning", f"turned away a connection: {reason}")
         if uid is not None:
-            text = f"sent what is no message ({reason})"
-            self.guard(lambda m: m.lost(uid, text, self.clock()))
+            self._lose(uid, f"sent what is no message ({reason})")
+
+    def _lose(self, uid: str, reason: str) -> None:
+        self.guard(lambda m: m.lost(uid, reason, self.clock()))
 
     def _closed(self, peer: int, reason: str) -> None:
         uid = self.uids.pop(peer, None)

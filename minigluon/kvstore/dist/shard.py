@@ -59,7 +59,8 @@ class Step:
             if self.merged == 0 and 1 not in self.waiting:
                 np.copyto(self.total, self.waiting.pop(0))
             elif self.merged == 0:
-                np.add(self.waiting.pop(0), self.waiting.pop(1), out=self.total)
+                one, two = self.waiting.pop(0), self.waiting.pop(1)
+                np.add(one, two, out=self.total, dtype=self.total.dtype)
                 self.merged = 1
             else:
                 np.add(self.total, self.waiting.pop(self.merged), out=self.total)

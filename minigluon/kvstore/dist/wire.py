@@ -12,7 +12,6 @@ not fit raises `WireError` with the reason. Decoding takes no value from a frame
 """
 from __future__ import annotations
 
-import functools
 import json
 import math
 import struct
@@ -54,6 +53,15 @@ _DTYPES = (
 _CODES = {name: code for code, name in enumerate(_DTYPES)}
 _SIZES = [np.dtype(name).itemsize for name in _DTYPES]
 _SHAPES = [struct.Struct(f"<{n}Q") for n in range(33)]
+
+_TEXT_FIELDS: dict[int, tuple[str, ...]] = {
+    kind: tuple(field.name for field in fields(cls) if field.name not in ("seq", "items"))
+    for kind, cls in _KINDS.items()
+}
+_HINTS: dict[str, dict[str, Any]] = {
+    cls.__name__: typing.get_type_hints(cls)
+    for cls in (*_KINDS.values(), say.Member, say.KeySpec, say.Placement, say.Stall)
+}
 
 Frame = bytes | bytearray | memoryview
 
@@ -103,7 +111,7 @@ def _encode_items(items: Sequence[Item]) -> tuple[list[bytes], list[Frame]]:
         first, count, place, size = _NO_DATA, 0, 0, 0
         if data is not None:
             size = data.nbytes
-            raw = memoryview(np.ascontiguousarray(data).reshape(-1).view(np.uint8)).cast("B")
+            raw = np.ascontiguousarray(data).reshape(-1).view(np.uint8).data
             if size <= PACKED:
                 first, count, place = 0, 1 if size else 0, offset
                 packed[offset : offset + size] = raw
@@ -130,7 +138,7 @@ def _room(item: Item) -> int:
 
 
 def _encode_text(message: Message) -> bytes:
-    names = _text_fields(type(message))
+    names = _TEXT_FIELDS[message.kind]
     if not names:
         return b""
     content = {name: _plain(getattr(message, name)) for name in names}
@@ -143,11 +151,6 @@ def _plain(value: Any) -> Any:
     if is_dataclass(value):
         return [_plain(getattr(value, field.name)) for field in fields(value)]
     return value
-
-
-@functools.cache
-def _text_fields(cls: type[Message]) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(cls) if field.name not in ("seq", "items"))
 
 
 # -- decoding -----------------------------------------------------------------------------------
@@ -251,7 +254,7 @@ def _gather(frames: Sequence[Frame], first: int, count: int, offset: int, size: 
 
 
 def _decode_text(cls: type[Message], text: bytes) -> dict[str, Any]:
-    names = _text_fields(cls)
+    names = _TEXT_FIELDS[cls.kind]
     if not names:
         if text:
             raise WireError(f"wire: {cls.__name__} has no text, got {len(text)} bytes")
@@ -262,13 +265,8 @@ def _decode_text(cls: type[Message], text: bytes) -> dict[str, Any]:
         raise WireError(f"wire: {cls.__name__} with text that is not JSON ({error})") from None
     if not isinstance(content, dict) or set(content) != set(names):
         raise WireError(f"wire: {cls.__name__} needs the fields {names}")
-    hints = _hints(cls)
+    hints = _HINTS[cls.__name__]
     return {name: _typed(content[name], hints[name], f"{cls.__name__}.{name}") for name in names}
-
-
-@functools.cache
-def _hints(cls: type) -> dict[str, Any]:
-    return typing.get_type_hints(cls)
 
 
 def _typed(value: Any, hint: Any, where: str) -> Any:
@@ -289,7 +287,7 @@ def _typed(value: Any, hint: Any, where: str) -> Any:
     elif is_dataclass(hint) and isinstance(hint, type) and isinstance(value, list):
         names = [field.name for field in fields(hint)]
         if len(names) == len(value):
-            hints = _hints(hint)
+            hints = _HINTS[hint.__name__]
             return hint(*(_typed(v, hints[n], where) for n, v in zip(names, value, strict=True)))
     elif isinstance(hint, type) and issubclass(hint, IntEnum):
         if type(value) is int and value in list(hint):
