@@ -211,6 +211,13 @@ def test_a_bar_that_ends_in_returns() -> None:
     assert split.feed(b"\n") == [("line", b"9%")]
 
 
+def test_a_warning_in_the_middle_of_a_bar_gets_a_line_of_its_own() -> None:
+    split = Splitter()
+    assert split.feed(b"\r 5%|#  | 1/20 [00:00<00:01]") == [("bar", b" 5%|#  | 1/20 [00:00<00:01]")]
+    assert split.feed(b"UserWarning: x\n") == [("line", b"UserWarning: x")]
+    assert split.feed(b"\r 9%") == [("bar", b" 9%")]
+
+
 def test_a_bar_wiped_away_leaves_no_line() -> None:
     split = Splitter()
     split.feed(b"\r50%")

@@ -29,6 +29,8 @@ class Splitter:
     def feed(self, data: bytes) -> list[tuple[str, bytes]]:
         """The lines and bar states that `data` completes."""
         found: list[tuple[str, bytes]] = []
+        if self._interrupts_bar(data):
+            self._rest, self._after_return = b"", False
         data = self._rest + data
         # A return at the very end may be half of \r\n: it is looked at again with what follows.
         held = data.endswith(b"\r")
@@ -44,6 +46,13 @@ class Splitter:
         if held:
             self._rest += b"\r"
         return found
+
+    def _interrupts_bar(self, data: bytes) -> bool:
+        """Whether somebody else, a warning say, writes on the line of a bar that tqdm has drawn.
+
+        tqdm returns before it draws, and a state it has drawn whole ends with a bracket.
+        """
+        return self._after_return and self._rest.endswith(b"]") and data[:1] not in (b"\r", b"\n")
 
     def close(self) -> list[tuple[str, bytes]]:
         """What is left when the stream has ended, as a line."""
