@@ -32,12 +32,12 @@ def _fitted(name: str, xp: Any, indices: Array, size: int, mode: str) -> Array:
         return xp.mod(places, size)
     if mode == "clip":
         return xp.clip(places, 0, size - 1)
-    outside = (places < -size) | (places >= size)
+    outside = (places < 0) | (places >= size)
     if bool(outside.any()):
         first = int(places[outside].reshape(-1)[0])
         raise ArgumentValueError(f"{name}: index {first} is out of range for size {size}; "
                                  f"use mode='clip' or 'wrap' to allow it")
-    return xp.where(places < 0, places + size, places)
+    return places
 
 
 # -- take ------------------------------------------------------------------------------------------

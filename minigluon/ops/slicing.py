@@ -45,17 +45,7 @@ def _slice_key(ndim: int, begin: Sequence[Any], end: Sequence[Any], step: Sequen
 
 def _slice_shape(shapes: Shapes, attrs: Attrs) -> tuple[Shapes, Shapes]:
     shape = shapes[0]
-    return shapes, [None if shape is None else _checked(shape, _slice_key(len(shape), **attrs))]
-
-
-def _checked(shape: Sequence[int], key: Box) -> tuple[int, ...]:
-    result = _sliced(shape, key)
-    for axis, (old, new) in enumerate(zip(shape, result, strict=True)):
-        if old and not new:
-            raise ShapeError(f"the slice of axis {axis} is empty: begin, end, step "
-                             f"{key[axis].start}, {key[axis].stop}, {key[axis].step} "
-                             f"in shape {tuple(shape)}")
-    return result
+    return shapes, [None if shape is None else _sliced(shape, _slice_key(len(shape), **attrs))]
 
 
 @operator("slice", infer=_slice_shape, aliases=("crop",), methods=("slice",),
@@ -73,9 +63,7 @@ def slice_(xp: Any, data: Array, *, begin: tuple, end: tuple, step: tuple | None
     >>> mx.nd.slice(mx.nd.arange(6), begin=(4,), end=(None,), step=(-2,)).asnumpy().tolist()
     [4.0, 2.0, 0.0]
     """
-    key = _slice_key(data.ndim, begin, end, step)
-    _checked(data.shape, key)
-    return data[key].copy()
+    return data[_slice_key(data.ndim, begin, end, step)].copy()
 
 
 @operator("_slice_grad", infer=like_shape(1), infer_dtype=follow_dtype(0),
@@ -93,7 +81,7 @@ def _axis_key(shape: Sequence[int], axis: int, begin: int | None, end: int | Non
 
 def _slice_axis_shape(shapes: Shapes, attrs: Attrs) -> tuple[Shapes, Shapes]:
     shape = shapes[0]
-    return shapes, [None if shape is None else _checked(shape, _axis_key(shape, **attrs))]
+    return shapes, [None if shape is None else _sliced(shape, _axis_key(shape, **attrs))]
 
 
 @operator("slice_axis", infer=_slice_axis_shape, methods=("slice_axis",),
@@ -110,9 +98,7 @@ def slice_axis(xp: Any, data: Array, *, axis: int, begin: int | None, end: int |
     >>> mx.nd.slice_axis(mx.nd.zeros((2, 5)), axis=1, begin=1, end=-1).shape
     (2, 3)
     """
-    key = _axis_key(data.shape, axis, begin, end)
-    _checked(data.shape, key)
-    return data[key].copy()
+    return data[_axis_key(data.shape, axis, begin, end)].copy()
 
 
 @operator("_slice_axis_grad", infer=like_shape(1), infer_dtype=follow_dtype(0),
