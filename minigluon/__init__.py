@@ -25,6 +25,7 @@ from . import (
     context,
     gluon,
     initializer,
+    io,
     kvstore,
     lr_scheduler,
     metric,
@@ -49,8 +50,8 @@ context.num_gpus = num_gpus  # type: ignore[attr-defined]
 
 __all__ = [
     "AttrScope", "Context", "MXNetError", "attribute", "autograd", "base", "context", "cpu",
-    "cpu_pinned", "cpu_shared", "current_context", "gluon", "gpu", "init", "initializer", "kv",
-    "kvstore", "lr_scheduler", "metric", "name", "nd", "ndarray", "nn", "num_gpus", "optimizer",
+    "cpu_pinned", "cpu_shared", "current_context", "gluon", "gpu", "init", "initializer", "io",
+    "kv", "kvstore", "lr_scheduler", "metric", "name", "nd", "ndarray", "nn", "num_gpus", "optimizer",
     "random", "sym", "symbol",
 ]
 

@@ -31,7 +31,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--hybridize", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument("--batch-size", type=int, default=32, help="digits per worker and step")
-    parser.add_argument("--lr", type=float, default=0.05)
+    parser.add_argument("--lr", type=float, default=0.02)
     parser.add_argument("--momentum", type=float, default=0.9)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--data-dir", default=None, help="folder with the four MNIST files")
@@ -97,7 +97,8 @@ def main() -> None:
     to_tensor = transforms.ToTensor()
     digits = MNIST(args.data_dir, train=True).take(args.limit).transform_first(to_tensor)
     part = SplitSampler(len(digits), workers, rank, seed=args.seed)
-    loader = DataLoader(digits, args.batch_size, sampler=part, num_workers=args.num_workers)
+    loader = DataLoader(digits, args.batch_size, sampler=part, last_batch="discard",
+                        num_workers=args.num_workers)
 
     net = make_net(args.net)
     net.initialize(mx.init.Xavier(), ctx=ctx)

@@ -1,0 +1,188 @@
+"""What an iterator over data gives and says of it: DataBatch, DataDesc, DataIter."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..base import ArgumentError
+from ..ndarray import NDArray
+
+__all__ = ["DataBatch", "DataDesc", "DataIter", "ResizeIter"]
+
+
+class _Desc(NamedTuple):
+    name: str
+    shape: tuple[int, ...]
+
+
+class DataDesc(_Desc):
+    """Name and shape of an array (as a pair), and its `dtype` and `layout`.
+
+    >>> name, shape = DataDesc("data", (32, 3, 28, 28))
+    >>> DataDesc.get_batch_axis("TNC")
+    1
+    """
+
+    dtype: Any
+    layout: str
+
+    def __new__(cls, name: str, shape: Sequence[int], dtype: Any = np.float32,
+                layout: str = "NCHW") -> DataDesc:
+        self = super().__new__(cls, name, tuple(shape))
+        self.dtype = dtype
+        self.layout = layout
+        return self
+
+    def __repr__(self) -> str:
+        return f"DataDesc[{self.name},{self.shape},{self.dtype},{self.layout}]"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return DataDesc, (self.name, self.shape, self.dtype, self.layout)
+
+    @staticmethod
+    def get_batch_axis(layout: str | None) -> int:
+        """Where the batch lies in a layout; 0 for None."""
+        return 0 if layout is None else layout.find("N")
+
+
+class DataBatch:
+    """The arrays of one batch.
+
+    Attributes:
+        data, label: lists of NDArrays; `label` may be None.
+        pad: how many samples at the end only fill the batch up.
+        index: numbers of the samples, where known.
+        bucket_key, provide_data, provide_label: for bucketing iterators.
+    """
+
+    def __init__(self, data: list[NDArray] | None, label: list[NDArray] | None = None,
+                 pad: int | None = None, index: Any = None, bucket_key: Any = None,
+                 provide_data: list[DataDesc] | None = None,
+                 provide_label: list[DataDesc] | None = None) -> None:
+        for word, arrays in (("data", data), ("label", label)):
+            if arrays is not None:
+                assert isinstance(arrays, (list, tuple)), (
+                    f"DataBatch: {word}: expected a list of NDArrays, got {type(arrays).__name__}"
+                )
+        self.data = data
+        self.label = label
+        self.pad = pad
+        self.index = index
+        self.bucket_key = bucket_key
+        self.provide_data = provide_data
+        self.provide_label = provide_label
+
+    def __str__(self) -> str:
+        shapes = [None if arrays is None else [array.shape for array in arrays]
+                  for arrays in (self.data, self.label)]
+        return f"{type(self).__name__}: data shapes: {shapes[0]} label shapes: {shapes[1]}"
+
+
+class DataIter:
+    """Batches, epoch by epoch: iterate, then ``reset()`` for the next epoch.
+
+    Subclasses define ``iter_next`` and the four ``get`` functions, or ``next`` alone.
+    """
+
+    def __init__(self, batch_size: int = 0) -> None:
+        self.batch_size = batch_size
+
+    def __iter__(self) -> DataIter:
+        return self
+
+    def __next__(self) -> DataBatch:
+        return self.next()
+
+    def reset(self) -> None:
+        """Go back to the beginning."""
+
+    def next(self) -> DataBatch:
+        """The next batch; StopIteration at the end of the epoch."""
+        if not self.iter_next():
+            raise StopIteration
+        return DataBatch(self.getdata(), self.getlabel(), self.getpad(), self.getindex())
+
+    def iter_next(self) -> bool:
+        """Go to the next batch; False when there is none."""
+        raise NotImplementedError(f"{type(self).__name__} must define iter_next or next")
+
+    def getdata(self) -> list[NDArray]:
+        """The data of the current batch."""
+        raise NotImplementedError(f"{type(self).__name__} must define getdata")
+
+    def getlabel(self) -> list[NDArray] | None:
+        """The labels of the current batch."""
+        raise NotImplementedError(f"{type(self).__name__} must define getlabel")
+
+    def getindex(self) -> Any:
+        """The numbers of the samples of the current batch, or None."""
+        return None
+
+    def getpad(self) -> int | None:
+        """How many samples at the end of the current batch only fill it up."""
+        raise NotImplementedError(f"{type(self).__name__} must define getpad")
+
+
+class ResizeIter(DataIter):
+    """Another iterator with epochs of `size` batches: cut short, or begun again as often as needed.
+
+    Args:
+        data_iter: the iterator.
+        size: batches in an epoch.
+        reset_internal: ``reset`` also resets `data_iter`.
+    """
+
+    def __init__(self, data_iter: DataIter, size: int, reset_internal: bool = True) -> None:
+        if not isinstance(data_iter, DataIter):
+            raise ArgumentError(f"ResizeIter: expected a DataIter, got {type(data_iter).__name__}")
+        super().__init__(data_iter.batch_size)
+        self.data_iter = data_iter
+        self.size = size
+        self.reset_internal = reset_internal
+        self.cur = 0
+        self.current_batch: DataBatch | None = None
+        for word in ("provide_data", "provide_label", "default_bucket_key"):
+            if hasattr(data_iter, word):
+                setattr(self, word, getattr(data_iter, word))
+
+    def reset(self) -> None:
+        self.cur = 0
+        if self.reset_internal:
+            self.data_iter.reset()
+
+    def next(self) -> DataBatch:
+        if self.cur == self.size:
+            raise StopIteration
+        try:
+            batch = self.data_iter.next()
+        except StopIteration:
+            self.data_iter.reset()
+            batch = self.data_iter.next()
+        self.cur += 1
+        self.current_batch = batch
+        return batch
+
+    def iter_next(self) -> bool:
+        try:
+            self.next()
+        except StopIteration:
+            return False
+        return True
+
+    def _current(self) -> DataBatch:
+        assert self.current_batch is not None, "ResizeIter: no batch yet; call iter_next() first"
+        return self.current_batch
+
+    def getdata(self) -> list[NDArray]:
+        return self._current().data or []
+
+    def getlabel(self) -> list[NDArray] | None:
+        return self._current().label
+
+    def getindex(self) -> Any:
+        return self._current().index
+
+    def getpad(self) -> int | None:
+        return self._current().pad
