@@ -80,8 +80,7 @@ def axis_of(axis: int, ndim: int, what: str = "axis") -> int:
     """
     if not -ndim <= axis < ndim:
         raise ArgumentValueError(
-            f"{what}: expected a number from {-ndim} to {ndim - 1} for {ndim} dimensions, "
-            f"got {axis}"
+            f"{what}: expected a number from {-ndim} to {ndim - 1} for {ndim} axes, got {axis}"
         )
     return axis % ndim
 

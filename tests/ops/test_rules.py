@@ -74,7 +74,7 @@ def test_contradictions(name: str, shapes: Shapes, outs: Shapes | None, attrs: d
 def test_axes() -> None:
     assert rules.axes_of((-1, 0), 3) == (0, 2)
     assert rules.axes_of((), 2, exclude=True) == (0, 1)
-    with pytest.raises(ArgumentValueError, match="from -2 to 1 for 2 dimensions, got 2"):
+    with pytest.raises(ArgumentValueError, match="from -2 to 1 for 2 axes, got 2"):
         rules.axes_of(2, 2)
 
 
