@@ -4,6 +4,7 @@ from . import (
     batchnorm,
     channel,
     conv,
+    deconv,
     dense,
     dropout,
     embedding,
@@ -13,5 +14,5 @@ from . import (
     softmax,
 )
 
-__all__ = ["activation", "batchnorm", "channel", "conv", "dense", "dropout", "embedding", "loss",
-           "norm", "pool", "softmax"]
+__all__ = ["activation", "batchnorm", "channel", "conv", "deconv", "dense", "dropout",
+           "embedding", "loss", "norm", "pool", "softmax"]

@@ -1,4 +1,4 @@
-"""LayerNorm, InstanceNorm, L2Normalization: data made comparable within each sample.
+"""LayerNorm, InstanceNorm, GroupNorm, L2Normalization: data made comparable within each sample.
 
 The statistics are outputs of their own, so that a gradient of second order flows through them.
 """
@@ -9,10 +9,10 @@ from typing import Any, Literal
 
 from ...base import ShapeError
 from ..operator import Attrs, MaybeShape, operator
-from ..rules import axis_of, same_dtype
+from ..rules import axis_of, merge_shapes, same_dtype
 from .channel import along, channel_shapes, plus, statistics_dtype
 
-__all__ = ["instance_norm", "l2_normalization", "layer_norm"]
+__all__ = ["group_norm", "instance_norm", "l2_normalization", "layer_norm"]
 
 Shapes = list[MaybeShape]
 DTypes = list[Any]
@@ -23,20 +23,23 @@ def _equal_dtypes(dtypes: DTypes, count: int) -> tuple[DTypes, DTypes]:
     return inputs, outputs * count
 
 
-def _standardized(xp: Any, data: Any, gamma: Any, beta: Any, axes: Sequence[int], axis: int,
-                  eps: float) -> tuple[Any, Any, Any]:
-    """Data normalised over `axes` and scaled along `axis`; its mean and standard deviation."""
-    if gamma.shape != (data.shape[axis],) or beta.shape != gamma.shape:
-        raise ValueError(f"gamma {gamma.shape} and beta {beta.shape} do not fit")
+def _standardized(xp: Any, data: Any, axes: Sequence[int], eps: float) -> tuple[Any, Any, Any]:
+    """Data normalised over `axes`; its mean and standard deviation."""
     kind, axes = statistics_dtype(xp, data.dtype), tuple(axes)
     mean = data.mean(axis=axes, keepdims=True, dtype=kind).astype(data.dtype, copy=False)
     out = data - mean
     var = xp.square(out, dtype=kind).mean(axis=axes, keepdims=True)
     std = xp.sqrt(var + eps).astype(data.dtype, copy=False)
     out /= std
-    out *= along(gamma, data.ndim, axis)
-    out += along(beta, data.ndim, axis)
     return out, mean, std
+
+
+def _scale_and_shift(out: Any, gamma: Any, beta: Any, axis: int) -> None:
+    """out = gamma out + beta along `axis`, in place."""
+    if gamma.shape != (out.shape[axis],) or beta.shape != gamma.shape:
+        raise ValueError(f"gamma {gamma.shape} and beta {beta.shape} do not fit")
+    out *= along(gamma, out.ndim, axis)
+    out += along(beta, out.ndim, axis)
 
 
 def _standard_gradient(F: Any, dy: Sequence[Any], out: Sequence[Any], data: Any, gamma: Any,
@@ -93,7 +96,9 @@ def layer_norm(xp: Any, data: Any, gamma: Any, beta: Any, *, axis: int = -1, eps
     >>> layer_norm.body(np, x, one, zero, **layer_norm.parse({"eps": 0.0}))[0].tolist()
     [[-1.0, 1.0]]
     """
-    return _standardized(xp, data, gamma, beta, (axis,), axis, eps)
+    out, mean, std = _standardized(xp, data, (axis,), eps)
+    _scale_and_shift(out, gamma, beta, axis)
+    return out, mean, std
 
 
 def _instance_shape(shapes: Shapes, attrs: Attrs) -> tuple[Shapes, Shapes]:
@@ -127,7 +132,71 @@ def instance_norm(xp: Any, data: Any, gamma: Any, beta: Any, *, eps: float = 1e-
     """
     if data.ndim < 3:
         raise ValueError("no spatial axes")
-    return _standardized(xp, data, gamma, beta, range(2, data.ndim), 1, eps)
+    out, mean, std = _standardized(xp, data, range(2, data.ndim), eps)
+    _scale_and_shift(out, gamma, beta, 1)
+    return out, mean, std
+
+
+# -- GroupNorm ----------------------------------------------------------------------------------
+
+
+def _group_shape(shapes: Shapes, attrs: Attrs) -> tuple[Shapes, Shapes]:
+    data, groups = shapes[0], attrs["num_groups"]
+    if data is not None and len(data) < 2:
+        raise ShapeError(f"expected data (N, C, *S), got {data}")
+    if groups < 1 or (data is not None and data[1] % groups):
+        raise ShapeError(f"num_groups: expected a divisor of the channels of data {data}, "
+                         f"got {groups}")
+    own: MaybeShape = (groups,)
+    for shape in shapes[1:3]:
+        own = merge_shapes(own, shape, "shapes of gamma and beta (needed and given)")
+    moments = None if data is None else (data[0], groups)
+    return [data, own, own], [data, moments, moments]
+
+
+def _group_gradient(F: Any, dy: Any, out: Any, data: Any, gamma: Any, beta: Any, *,
+                    num_groups: int, **_: Any) -> list[Any]:
+    """As for InstanceNorm, with the groups for channels."""
+
+    def grouped(values: Any) -> Any:
+        return None if values is None else F.reshape(values, shape=(0, num_groups, -1))
+
+    def moment(values: Any) -> Any:
+        return None if values is None else F.expand_dims(values, axis=2)
+
+    to_data, *rest = _standard_gradient(
+        F, [grouped(dy[0]), moment(dy[1]), moment(dy[2])],
+        [None, moment(out[1]), moment(out[2])], grouped(data), gamma, 1, {"axis": 2})
+    return [None if to_data is None else F.reshape_like(to_data, data), *rest]
+
+
+@operator("GroupNorm", infer=_group_shape, gradient=_group_gradient, num_outputs=3,
+          visible=lambda attrs: 3 if attrs["output_mean_var"] else 1,
+          infer_dtype=lambda dtypes, attrs: _equal_dtypes(dtypes, 3),
+          output_names=("output", "mean", "std"))
+def group_norm(xp: Any, data: Any, gamma: Any, beta: Any, *, num_groups: int = 1,
+               eps: float = 1e-5, output_mean_var: bool = False) -> Any:
+    """Normalise each group of channels of each sample, then scale and shift it.
+
+    Args:
+        num_groups: the channels are split into that many groups of neighbours.
+        eps: added to the variance.
+        output_mean_var: show the mean and sqrt(var + eps) as further outputs.
+
+    Shapes:
+        data (N, C, *S); gamma, beta (num_groups,) -> (N, C, *S)[, (N, num_groups), the same].
+
+    >>> import numpy as np
+    >>> x, one, zero = np.array([[1.0, 3.0]]), np.ones(1), np.zeros(1)
+    >>> group_norm.body(np, x, one, zero, **group_norm.parse({"eps": 0.0}))[0].tolist()
+    [[-1.0, 1.0]]
+    """
+    if data.shape[1] % num_groups:
+        raise ValueError(f"{data.shape[1]} channels, {num_groups} groups")
+    folded = data.reshape(data.shape[0], num_groups, -1)
+    out, mean, std = _standardized(xp, folded, (2,), eps)
+    _scale_and_shift(out, gamma, beta, 1)
+    return out.reshape(data.shape), mean[..., 0], std[..., 0]
 
 
 # -- L2Normalization ----------------------------------------------------------------------------
