@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import sys as _sys
 
-from . import ndarray  # first: it enters the operators
 from . import (
     attribute,
     autograd,
@@ -30,6 +29,7 @@ from . import (
     lr_scheduler,
     metric,
     name,
+    ndarray,  # first: it enters the operators
     nn,
     optimizer,
     random,
@@ -51,8 +51,8 @@ context.num_gpus = num_gpus  # type: ignore[attr-defined]
 __all__ = [
     "AttrScope", "Context", "MXNetError", "attribute", "autograd", "base", "context", "cpu",
     "cpu_pinned", "cpu_shared", "current_context", "gluon", "gpu", "init", "initializer", "io",
-    "kv", "kvstore", "lr_scheduler", "metric", "name", "nd", "ndarray", "nn", "num_gpus", "optimizer",
-    "random", "sym", "symbol",
+    "kv", "kvstore", "lr_scheduler", "metric", "name", "nd", "ndarray", "nn", "num_gpus",
+    "optimizer", "random", "sym", "symbol",
 ]
 
-kvstore.run_if_role()  # a process whose DMLC_ROLE is server or scheduler becomes that, and exits
+kvstore.run_if_role()  # a process whose DMLC_ROLE says server or scheduler becomes that

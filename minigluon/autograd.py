@@ -19,7 +19,7 @@ from . import tape
 from .base import ArgumentError, ArgumentValueError, GradientError
 from .device import device_of
 from .ndarray import NDArray
-from .ndarray.ndarray import heads_of, raw_face_of, run_backward
+from .ndarray.backward import as_it_is, heads_of, raw_face_of, run_backward
 from .ops import Operator
 
 __all__ = [
@@ -181,7 +181,7 @@ def grad(
     else:
         scope = _Scope(False, train_mode)
         values = [g._sync() for g in grads]
-        wrap, face = _raw, raw_face_of
+        wrap, face = as_it_is, raw_face_of
     with scope:
         found = tape.walk(sources, values, face, wrap, retain, ids)
     results = [_gradient_of(x, found, create_graph) for x in wanted]
@@ -200,10 +200,6 @@ def _gradient_of(x: NDArray, found: dict[int, Any], wrapped: bool) -> NDArray:
 
 def _nd_face(device: Any) -> Any:
     return nd
-
-
-def _raw(raw: Any, source: Any, device: Any) -> Any:
-    return raw
 
 
 def _wrap(raw: Any, source: Any, device: Any) -> NDArray:

@@ -172,13 +172,14 @@ def dtype_name(dtype: Any) -> str:
     ('float32', 'int64', 'bool')
     """
     try:
-        return _DTYPE_NAMES[dtype]
+        known: str = _DTYPE_NAMES[dtype]
+        return known
     except KeyError:
         pass
     except TypeError:
         raise DTypeError(f"dtype: expected a NumPy type or its name, got {dtype!r}") from None
     try:
-        name = np.dtype(dtype).name
+        name = str(np.dtype(dtype).name)
     except TypeError as error:
         raise DTypeError(f"dtype: expected a NumPy type or its name, got {dtype!r}") from error
     _DTYPE_NAMES[dtype] = name

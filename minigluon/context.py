@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import Any, ClassVar
 
 from .base import ArgumentValueError
 
@@ -23,8 +23,8 @@ class Context:
     cpu(2)
     """
 
-    devtype2str = {1: "cpu", 2: "gpu", 3: "cpu_pinned", 5: "cpu_shared"}
-    devstr2type = {name: number for number, name in devtype2str.items()}
+    devtype2str: ClassVar = {1: "cpu", 2: "gpu", 3: "cpu_pinned", 5: "cpu_shared"}
+    devstr2type: ClassVar = {"cpu": 1, "gpu": 2, "cpu_pinned": 3, "cpu_shared": 5}
     __slots__ = ("_hash", "device_id", "device_type")
 
     def __init__(self, device_type: str | Context, device_id: int = 0) -> None:
@@ -105,5 +105,5 @@ def gpu(device_id: int = 0) -> Context:
 
 
 def current_context() -> Context:
-    """The context that new arrays get when none is given: the innermost ``with ctx:``, or cpu(0)."""
+    """The context of new arrays when none is given: the innermost ``with ctx:``, or cpu(0)."""
     return _current.ctx or _CPU0

@@ -144,7 +144,7 @@ def walk(
     found: dict[int, tuple[Leaf | Output, Any]] = {}
 
     def give(source: Source, grad: Any, face: Any) -> None:
-        if type(source) is Leaf:
+        if isinstance(source, Leaf):
             if source.req == "null" and id(source) not in wanted:
                 return
             key = id(source)

@@ -20,12 +20,11 @@ from ..context import Context, current_context
 from ..device import device_of
 from ..device.engine import Var, wait_all
 from ..dispatch import call as dispatch_call
-from ..dispatch import raw_face
 from ..ops import BINARY, Attrs, Operator, attach_methods, find_operator
+from .backward import run_backward
+from .index import fit, index_key, scalar_view
 
-__all__ = [
-    "NDArray", "array", "heads_of", "invoke", "nd_call", "raw_face_of", "run_backward", "waitall",
-]
+__all__ = ["NDArray", "array", "binary", "invoke", "nd_call", "waitall"]
 
 _HOST = ("cpu", "cpu_pinned", "cpu_shared")
 _INPLACE = (
@@ -272,14 +271,14 @@ class NDArray:
     # -- indexing ------------------------------------------------------------------------------
 
     def __getitem__(self, key: Any) -> NDArray:
-        key, basic = _index_key(key)
+        key, basic = index_key(key)
         if tape.state.recording and self._ag is not None:
             return _one(invoke(_GETITEM, [self], {"key": key}))
         raw = self._sync()
         part = raw[key]
         if part.ndim == 0 and raw.ndim > 0:
             if basic:
-                return self._view(_scalar_view(raw, key))
+                return self._view(scalar_view(raw, key))
             part = part.reshape(1)
         if basic and part.flags.c_contiguous:
             return self._view(part)
@@ -290,14 +289,14 @@ class NDArray:
             self._ag is not None or (isinstance(value, NDArray) and value._ag is not None)
         ):
             raise MXNetError(_INPLACE)
-        key, _ = _index_key(key)
+        key, _ = index_key(key)
         raw = self._sync()
         if isinstance(value, NDArray):
             value = _raw_on(value, self._ctx)
         elif not isinstance(value, (int, float, np.number)):
             value = device_of(self._ctx).xp.asarray(value, dtype=raw.dtype)
         try:
-            raw[key] = _fit(value, raw, key)
+            raw[key] = fit(value, raw, key)
         except ValueError as error:
             raise ShapeError(f"assignment x[{key!r}] = value into shape {self.shape}: {error}"
                              ) from error
@@ -413,63 +412,6 @@ def _raw_on(source: NDArray, ctx: Context) -> Any:
         return raw
     host = here.to_host(raw)
     return host if there.type == "cpu" else there.array(host)
-
-
-# -- indexing helpers ---------------------------------------------------------------------------
-
-
-def _index_part(part: Any) -> tuple[Any, bool]:
-    if part is None or part is Ellipsis:
-        return part, True
-    if isinstance(part, (bool, np.bool_)):
-        raise ArgumentError("indexing with a single bool is not supported; use an integer")
-    if isinstance(part, (int, np.integer)):
-        return int(part), True
-    if isinstance(part, slice):
-        ends = (part.start, part.stop, part.step)
-        return slice(*(None if end is None else int(end) for end in ends)), True
-    if isinstance(part, NDArray):
-        part = part.asnumpy()
-    if isinstance(part, (list, tuple, range)):
-        part = np.array([p.asnumpy() if isinstance(p, NDArray) else p for p in part])
-        if part.size == 0:
-            part = part.astype(np.int64)
-    if not isinstance(part, np.ndarray):
-        raise ArgumentError(f"cannot index an NDArray with {part!r}")
-    if part.dtype.kind == "f":
-        part = part.astype(np.int64)
-    if part.dtype.kind not in "iub":
-        raise IndexError(f"an index array must hold integers, got {part.dtype}")
-    return part, False
-
-
-def _index_key(key: Any) -> tuple[Any, bool]:
-    """A key NumPy understands, and whether it is a basic one (integers, slices, None, ...)."""
-    if type(key) is int or isinstance(key, slice):
-        return _index_part(key)
-    if isinstance(key, tuple):
-        parts = [_index_part(part) for part in key]
-        return tuple(part for part, _ in parts), all(basic for _, basic in parts)
-    return _index_part(key)
-
-
-def _scalar_view(raw: Any, key: Any) -> Any:
-    """A view of shape (1,) on the one element that a full integer index names."""
-    parts = [part for part in (key if isinstance(key, tuple) else (key,)) if part is not Ellipsis]
-    last = parts[-1]
-    stop = last + 1 if last != -1 else None
-    return raw[(*parts[:-1], slice(last, stop))]
-
-
-def _fit(value: Any, raw: Any, key: Any) -> Any:
-    """Drop leading axes of size 1 that the target does not have (MXNet allows them)."""
-    ndim = getattr(value, "ndim", 0)
-    if ndim == 0:
-        return value
-    target = raw[key].ndim if isinstance(key, (tuple, slice, int)) or key is Ellipsis else ndim
-    while value.ndim > target and value.shape[0] == 1:
-        value = value[0]
-    return value
 
 
 # -- calling operators --------------------------------------------------------------------------
@@ -697,62 +639,3 @@ def array(source: Any, ctx: Context | None = None, dtype: Any = None) -> NDArray
 def waitall() -> None:
     """Wait for all work under way; raise the first error that nobody has seen yet."""
     wait_all()
-
-
-# -- going back ---------------------------------------------------------------------------------
-
-
-def run_backward(
-    heads: Sequence[NDArray],
-    head_grads: Sequence[NDArray | None] | None = None,
-    retain_graph: bool = False,
-) -> None:
-    """Write the gradients of all variables reached from `heads` into their ``grad`` arrays."""
-    sources, grads = heads_of(heads, head_grads)
-    raw_grads = [grad._sync() for grad in grads]
-    found = tape.walk(sources, raw_grads, raw_face_of, lambda raw, source, device: raw, retain_graph)
-    for leaf, grad in found.values():
-        if type(leaf) is tape.Leaf:
-            deliver(leaf, grad)
-
-
-def deliver(leaf: tape.Leaf, grad: Any) -> None:
-    """Write or add a raw gradient into a variable's gradient array, in its dtype."""
-    if leaf.grad is None or leaf.req == "null":
-        return
-    raw = leaf.grad._sync()
-    if leaf.req == "add":
-        raw += grad.astype(raw.dtype, copy=False)
-    else:
-        raw[...] = grad.reshape(raw.shape)
-    leaf.fresh = True
-
-
-def heads_of(
-    heads: Sequence[NDArray], head_grads: Sequence[NDArray | None] | None
-) -> tuple[list[Any], list[NDArray]]:
-    given = [None] * len(heads) if head_grads is None else list(head_grads)
-    if len(given) != len(heads):
-        raise ArgumentValueError(
-            f"backward: {len(heads)} heads but {len(given)} head gradients"
-        )
-    sources, grads = [], []
-    for head, grad in zip(heads, given, strict=True):
-        if head._ag is None:
-            raise tape.GradientError(
-                "backward: this array was not computed inside autograd.record() from an array "
-                "with attach_grad(); nothing to differentiate"
-            )
-        if grad is None:
-            grad = NDArray(device_of(head._ctx).xp.ones_like(head._sync()), head._ctx)
-        elif grad.shape != head.shape:
-            raise ShapeError(
-                f"backward: head has shape {head.shape}, its head gradient {grad.shape}"
-            )
-        sources.append(head._ag)
-        grads.append(grad)
-    return sources, grads
-
-
-def raw_face_of(device: Any) -> Any:
-    return raw_face(device if device is not None else device_of(current_context()))

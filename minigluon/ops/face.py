@@ -45,7 +45,9 @@ _PREFIXES = {"_random_": "random", "_contrib_": "contrib", "_linalg_": "linalg",
              "_image_": "image", "_sparse_": "sparse"}
 
 
-def function(op: Operator, call: Call, name: str, extra: tuple[str, ...] = ()) -> Callable[..., Any]:
+def function(
+    op: Operator, call: Call, name: str, extra: tuple[str, ...] = ()
+) -> Callable[..., Any]:
     """One callable of a face; shows the record's signature and text in ``help()``."""
 
     def operator_function(*args: Any, **kwargs: Any) -> Any:

@@ -21,7 +21,7 @@ from minigluon.gluon.data.vision import MNIST
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--store", default="device")
-    parser.add_argument("--share", type=int, default=1, help="workers whose shares one process takes")
+    parser.add_argument("--share", type=int, default=1, help="shares this process takes")
     parser.add_argument("--optimizer", default="sgd")
     parser.add_argument("--lr", type=float, default=0.1)
     parser.add_argument("--momentum", type=float, default=0.9)

@@ -48,7 +48,7 @@ def curve(mx, optimizer, hybridize=False, dtype="float32"):
     x, y = digits()
     net(nd.array(x[:1], dtype=dtype))
     random = np.random.RandomState(7)
-    for layer, fan_in, fan_out in zip(net, SIZES, SIZES[1:]):
+    for layer, fan_in, fan_out in zip(net, SIZES[:-1], SIZES[1:], strict=True):
         bound = np.sqrt(6.0 / (fan_in + fan_out))
         weight = random.uniform(-bound, bound, (fan_out, fan_in)).astype(np.float32)
         layer.weight.set_data(nd.array(weight, dtype=dtype))
@@ -68,4 +68,5 @@ def curve(mx, optimizer, hybridize=False, dtype="float32"):
 
 
 if __name__ == "__main__":
-    print(json.dumps(curve(importlib.import_module(sys.argv[1]), *sys.argv[2:3], dtype=sys.argv[3])))
+    module, optimizer, dtype = sys.argv[1:]
+    print(json.dumps(curve(importlib.import_module(module), optimizer, dtype=dtype)))

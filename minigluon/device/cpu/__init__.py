@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from .. import Device
 from ...context import Context
+from .. import Device
 
 __all__ = ["CPU", "make"]
 

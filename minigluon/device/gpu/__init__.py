@@ -8,9 +8,9 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from .. import Device
 from ...base import MXNetError
 from ...context import Context
+from .. import Device
 
 __all__ = ["GPU", "count", "make"]
 

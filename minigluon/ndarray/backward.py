@@ -1,0 +1,77 @@
+"""Going back: from heads to the gradient arrays of the variables they were computed from.
+
+The arrays are NDArrays; their class is not named here, since it calls this room.
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .. import tape
+from ..base import ArgumentValueError, ShapeError
+from ..context import current_context
+from ..device import device_of
+from ..dispatch import raw_face
+
+__all__ = ["as_it_is", "deliver", "heads_of", "raw_face_of", "run_backward"]
+
+
+def run_backward(
+    heads: Sequence[Any],
+    head_grads: Sequence[Any | None] | None = None,
+    retain_graph: bool = False,
+) -> None:
+    """Write the gradients of all variables reached from `heads` into their ``grad`` arrays."""
+    sources, grads = heads_of(heads, head_grads)
+    raw_grads = [grad._sync() for grad in grads]
+    found = tape.walk(sources, raw_grads, raw_face_of, as_it_is, retain_graph)
+    for leaf, grad in found.values():
+        if type(leaf) is tape.Leaf:
+            deliver(leaf, grad)
+
+
+def deliver(leaf: tape.Leaf, grad: Any) -> None:
+    """Write or add a raw gradient into a variable's gradient array, in its dtype."""
+    if leaf.grad is None or leaf.req == "null":
+        return
+    raw = leaf.grad._sync()
+    if leaf.req == "add":
+        raw += grad.astype(raw.dtype, copy=False)
+    else:
+        raw[...] = grad.reshape(raw.shape)
+    leaf.fresh = True
+
+
+def heads_of(
+    heads: Sequence[Any], head_grads: Sequence[Any | None] | None
+) -> tuple[list[Any], list[Any]]:
+    given = [None] * len(heads) if head_grads is None else list(head_grads)
+    if len(given) != len(heads):
+        raise ArgumentValueError(
+            f"backward: {len(heads)} heads but {len(given)} head gradients"
+        )
+    sources, grads = [], []
+    for head, grad in zip(heads, given, strict=True):
+        if head._ag is None:
+            raise tape.GradientError(
+                "backward: this array was not computed inside autograd.record() from an array "
+                "with attach_grad(); nothing to differentiate"
+            )
+        if grad is None:
+            grad = type(head)(device_of(head._ctx).xp.ones_like(head._sync()), head._ctx)
+        elif grad.shape != head.shape:
+            raise ShapeError(
+                f"backward: head has shape {head.shape}, its head gradient {grad.shape}"
+            )
+        sources.append(head._ag)
+        grads.append(grad)
+    return sources, grads
+
+
+def raw_face_of(device: Any) -> Any:
+    return raw_face(device if device is not None else device_of(current_context()))
+
+
+def as_it_is(raw: Any, source: Any, device: Any) -> Any:
+    """The value raw rules work with: the remembered array itself."""
+    return raw
