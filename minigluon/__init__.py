@@ -29,7 +29,7 @@ from . import (
     lr_scheduler,
     metric,
     name,
-    ndarray,  # first: it enters the operators
+    ndarray,
     nn,
     optimizer,
     random,
