@@ -203,9 +203,11 @@ _unary("_trigamma", special.trigamma, None,
 # -- activations -----------------------------------------------------------------------------------
 
 def _sigmoid(xp: Any, x: Array) -> Array:
-    # exp of a negative number only: no overflow on either side
-    decay = xp.exp(-xp.abs(x))
-    return xp.where(x >= 0, xp.ones_like(decay), decay) / (1 + decay)
+    # in place, as new arrays cost more than the arithmetic; where exp overflows 1 / inf is the 0
+    # that is due, except in float16, whose range ends too early
+    result = xp.exp(xp.negative(x, dtype="float32" if x.dtype == "float16" else None))
+    result += 1
+    return xp.reciprocal(result, out=result)
 
 
 def _relu(xp: Any, x: Array) -> Array:
@@ -226,7 +228,9 @@ _unary("softsign", lambda xp, x: x / (1 + xp.abs(x)),
           gradient=lambda F, dy, out, grad, y: [F._relu_grad(dy, y), None])
 def _relu_grad(xp: Any, grad: Array, y: Array) -> Array:
     """`grad` where the output y of relu is positive, nan where it is nan, else 0."""
-    return xp.where(y > 0, grad, xp.where(y == y, y.dtype.type(0), y))
+    result = xp.sign(y)  # y is never negative; a choice by `where` is slower
+    result *= grad
+    return result
 
 
 @operator("hard_sigmoid", infer=same_shape, methods=("hard_sigmoid",),
@@ -378,7 +382,7 @@ def clip(xp: Any, data: Array, *, a_min: Scalar, a_max: Scalar) -> Array:
     >>> print(mx.nd.clip(mx.nd.array([-1, 2, 9]), 0, 5).asnumpy())
     [0. 2. 5.]
     """
-    return xp.minimum(xp.maximum(data, _bound(data, a_min)), _bound(data, a_max))
+    return xp.clip(data, _bound(data, a_min), _bound(data, a_max))
 
 
 @operator("_clip_grad", infer=same_shape,
@@ -386,5 +390,6 @@ def clip(xp: Any, data: Array, *, a_min: Scalar, a_max: Scalar) -> Array:
               F._clip_grad(dy, data, **bounds), None])
 def _clip_grad(xp: Any, grad: Array, data: Array, *, a_min: Scalar, a_max: Scalar) -> Array:
     """`grad` where a_min <= data <= a_max, else 0."""
-    inside = (data >= _bound(data, a_min)) & (data <= _bound(data, a_max))
-    return xp.where(inside, grad, grad.dtype.type(0))
+    inside = data >= _bound(data, a_min)
+    inside &= data <= _bound(data, a_max)
+    return grad * inside
