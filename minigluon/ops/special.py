@@ -59,13 +59,19 @@ def _erf_tables(double: bool) -> tuple[tuple[float, ...], tuple[float, ...]]:
     return _interpolant(near, 14 if double else 8), _interpolant(far, 20 if double else 10)
 
 
-def _clenshaw(coefficients: Sequence[float], s: Any) -> Any:
-    """The Chebyshev sum at s."""
-    twice = s + s
-    later, last = s * 0, s * 0
-    for coefficient in coefficients[:0:-1]:
-        later, last = last, twice * last - later + coefficient
-    return s * last - later + coefficients[0]
+def _clenshaw(xp: Any, coefficients: Sequence[float], s: Any) -> Any:
+    """The Chebyshev sum at s; in place, as new arrays cost more than the arithmetic."""
+    twice, product = s + s, xp.empty_like(s)
+    later, last = xp.zeros_like(s), xp.full_like(s, coefficients[-1])
+    for coefficient in coefficients[-2:0:-1]:
+        xp.multiply(twice, last, out=product)
+        xp.subtract(product, later, out=later)
+        later += coefficient
+        later, last = last, later
+    xp.multiply(s, last, out=product)
+    product -= later
+    product += coefficients[0]
+    return product
 
 
 def erf(xp: Any, x: Any) -> Any:
@@ -75,11 +81,11 @@ def erf(xp: Any, x: Any) -> Any:
     real = x if x.dtype in (xp.float32, xp.float64) else x.astype(xp.float32)
     size = xp.abs(real)
     small = xp.minimum(size, _NEAR)
-    near = _clenshaw(near_table, 2 * small * small - 1) * small
+    near = _clenshaw(xp, near_table, 2 * small * small - 1) * small
     large = xp.clip(size, _NEAR, _FAR)
     low, high = _mapped(_NEAR), _mapped(_FAR)
     place = ((large - 3.75) / (large + 3.75) - low) * (2 / (high - low)) - 1
-    far = 1 - xp.exp(-large * large) * _clenshaw(far_table, place)
+    far = 1 - xp.exp(-large * large) * _clenshaw(xp, far_table, place)
     return xp.copysign(xp.where(size > _NEAR, far, near), real).astype(x.dtype, copy=False)
 
 
