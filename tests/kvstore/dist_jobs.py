@@ -57,7 +57,7 @@ class Job:
         role = [sys.executable, "-m", "minigluon.kvstore.dist"]
         self.start("scheduler", "scheduler", role)
         for rank in range(servers):
-            self.start(f"server {rank}", "server", role)
+            self.start(f"server {rank}", "server", role, {"DMLC_SERVER_ID": str(rank)})
         for rank in range(workers - missing_workers):
             ids = {"DMLC_WORKER_ID": str(rank)} if worker_ids else {}
             self.start(f"worker {rank}", "worker", [sys.executable, self.script.name], ids)

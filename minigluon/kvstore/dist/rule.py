@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 import cloudpickle
@@ -21,7 +21,10 @@ from ...ndarray import NDArray
 from ...optimizer import Optimizer, Updater, from_wire
 from .messages import SetOptimizer
 
-__all__ = ["OptimizerRule", "Rule", "describe", "elementwise", "rule_of", "state_arrays"]
+__all__ = [
+    "OptimizerRule", "Rule", "describe", "elementwise", "fill", "outline", "rule_of",
+    "state_arrays",
+]
 
 Array = np.ndarray[Any, Any]
 Key = int | str
@@ -47,6 +50,9 @@ class Rule(Protocol):
 
     def set_state(self, key: Key, part: int, state: Any) -> None:
         """Take over the state of a part."""
+
+    def counts(self) -> dict[Key, int]:
+        """How often each key has been updated."""
 
 
 class OptimizerRule:
@@ -87,6 +93,13 @@ class OptimizerRule:
         """Take over a state of raw arrays."""
         self._updater(part).states[key] = _wrapped(state)
 
+    def counts(self) -> dict[Key, int]:
+        """Updates of each key (the parts of a key agree)."""
+        found: dict[Key, int] = {}
+        for updater in self._updaters.values():
+            found.update(updater.optimizer._settle_counts())
+        return found
+
 
 def _raw(state: Any) -> Any:
     if isinstance(state, (tuple, list)):
@@ -111,6 +124,26 @@ def state_arrays(state: Any) -> list[Array]:
     if isinstance(state, (tuple, list)):
         return [array for one in state for array in state_arrays(one)]
     return []
+
+
+def outline(state: Any) -> Any:
+    """The structure of a state as JSON: 'array', None, or a list of such."""
+    if isinstance(state, np.ndarray):
+        return "array"
+    return [outline(one) for one in state] if isinstance(state, (tuple, list)) else None
+
+
+def fill(structure: Any, arrays: Iterator[Array | None]) -> Any:
+    """The state with that structure, its arrays taken from `arrays`.
+
+    >>> fill(["array", None], iter([np.ones(2)]))
+    (array([1., 1.]), None)
+    """
+    if structure == "array":
+        return np.array(next(arrays))
+    if isinstance(structure, list):
+        return tuple(fill(one, arrays) for one in structure)
+    return None
 
 
 def elementwise(optimizer: Optimizer) -> bool:

@@ -20,8 +20,8 @@ import numpy as np
 from . import messages as say
 from .actions import Action, Limits, Log, Send, Stop
 from .messages import Item, Message, Role
-from .rule import Rule, state_arrays
-from .shard import Shard, Step, Want
+from .rule import Rule, fill, outline, state_arrays
+from .shard import INITIAL, Regime, Shard, Step, Want
 
 __all__ = ["ServerState"]
 
@@ -41,7 +41,6 @@ class _Failure(Exception):
 
 
 LOST = 75
-_NO_SETTINGS: Mapping[str, Any] = {}
 
 
 class _Client:
@@ -52,8 +51,7 @@ class _Client:
         self.latest = 0                                  # highest request number seen
         self.open: dict[int, Want] = {}
         self.refused: dict[int, str] = {}
-        self.settings: dict[int, Mapping[str, Any]] = {}  # by store
-        self.optimizers: dict[int, int] = {}             # how many it has set, by store
+        self.regimes: dict[int, Regime] = {}             # what it has set, by store
         self.left: set[int] = set()                      # stores it is done with
         self.gone = False
         self.step = 0
@@ -83,8 +81,7 @@ class ServerState:
         self.by_rank = {m.rank: m for m in self.members.values()}
         self.shards: dict[tuple[int, int], Shard] = {}
         self.busy: dict[tuple[int, int], Shard] = {}
-        self.rules: dict[int, Rule] = {}
-        self.chosen: dict[int, list[say.SetOptimizer]] = {}
+        self.rules: dict[int, list[tuple[Rule, say.SetOptimizer]]] = {}
         self.applied: dict[int, Mapping[str, Any]] = {}
         self.leavers = False
         self.counters = {
@@ -295,9 +292,9 @@ class ServerState:
         actions: list[Action] = []
         for index, (shard, item) in enumerate(zip(shards, items, strict=True)):
             assert item.data is not None
-            settings = client.settings.get(shard.store, _NO_SETTINGS)
+            regime = client.regimes.get(shard.store, INITIAL)
             if shard.sync:
-                step = shard.gather(client.rank, item.data, settings, now)
+                step = shard.gather(client.rank, item.data, regime, now)
                 step.acks.append((want, index))
                 self._progress(client, shard)
                 if len(step.ranks) == self.workers:
@@ -306,7 +303,7 @@ class ServerState:
                     self.busy[item.key, item.part] = shard
                     self._check_complete(shard)
             else:
-                actions += self._apply_at_once(client, shard, item.data, settings)
+                self._apply_at_once(client, shard, item.data, regime)
                 actions += self._served(want, index, shard)
         if not items:
             want.open = 1
@@ -319,12 +316,14 @@ class ServerState:
 
     def _complete(self, shard: Shard, step: Step) -> list[Action]:
         """All gradients of a step are in: update, then answer whoever waits."""
-        settings = self._agreed(shard, step)
+        regime = self._agreed(shard, step)
         total = step.total
         grad = shard.finish(step)
-        if not self._update(shard, grad, settings):
+        rule = self._rule(shard.store, regime.turn)
+        if rule is None:
             shard.replace(grad)
-        rule = self.rules.get(shard.store)
+        else:
+            self._update(shard, rule, grad, regime.settings)
         if total is not None and total is not shard.value and (rule is None or rule.lets_go):
             shard.keep(total)
         actions: list[Action] = []
@@ -335,52 +334,65 @@ class ServerState:
             self.busy.pop((shard.place.key, shard.part), None)
         return actions
 
-    def _agreed(self, shard: Shard, step: Step) -> Mapping[str, Any]:
-        """The settings of a step, on which all workers have to agree."""
-        first, base = step.ranks[0], self._base(shard.store)
-        for rank, settings in step.ranks.items():
-            if settings is first or settings == first:
+    def _agreed(self, shard: Shard, step: Step) -> Regime:
+        """The regime of a step, on whose settings all workers have to agree.
+
+        It is the one each worker had set when it pushed; so an optimizer that one worker has set
+        already does not touch a step that the others pushed before they set it.
+        """
+        turn = max(regime.turn for regime in step.ranks.values())
+        latest = {rank: r for rank, r in step.ranks.items() if r.turn == turn}
+        first_rank = min(latest)
+        first = latest[first_rank]
+        base = self._base(shard.store, turn)
+        for rank, regime in latest.items():
+            one, two = first.settings, regime.settings
+            if one is two or one == two:
                 continue
-            both = {n: (first.get(n, base.get(n)), settings.get(n, base.get(n)))
-                    for n in sorted({*first, *settings})}
+            both = {n: (one.get(n, base.get(n)), two.get(n, base.get(n)))
+                    for n in sorted({*one, *two})}
             differ = ", ".join(
-                f"{name} is {one} on worker 0 and {two} on worker {rank}"
-                for name, (one, two) in both.items() if one != two
+                f"{name} is {here} on worker {first_rank} and {there} on worker {rank}"
+                for name, (here, there) in both.items() if here != there
             )
             if differ:
                 reason = f"key {shard.name}, step {shard.version + 1}: optimizer setting {differ}"
                 raise _Failure(say.Abort(0, "error", reason, "", Role.WORKER, rank, 1))
         return first
 
-    def _base(self, store: int) -> Mapping[str, Any]:
-        """The settings the optimizer of a store came with."""
-        chosen = self.chosen.get(store)
-        return chosen[-1].settings if chosen else {}
+    def _rule(self, store: int, turn: int) -> Rule | None:
+        rules = self.rules.get(store, [])
+        return rules[turn - 1][0] if turn else None
+
+    def _base(self, store: int, turn: int) -> Mapping[str, Any]:
+        """The settings an optimizer came with."""
+        return self.rules[store][turn - 1][1].settings if turn else {}
 
     def _apply_at_once(
-        self, client: _Client, shard: Shard, grad: Array, settings: Mapping[str, Any]
-    ) -> list[Action]:
+        self, client: _Client, shard: Shard, grad: Array, regime: Regime
+    ) -> None:
         lag = shard.version - shard.seen[client.rank]
         self.counters["staleness_sum"] += lag
         self.counters["staleness_max"] = max(lag, self.counters["staleness_max"])
         shard.version += 1
         shard.pushed[client.rank] += 1
         self._progress(client, shard)
-        settings = settings or self.applied.get(shard.store, _NO_SETTINGS)
-        if not self._update(shard, np.array(grad), settings):
-            shard.replace(np.array(grad))
-        return []
-
-    def _update(self, shard: Shard, grad: Array, settings: Mapping[str, Any]) -> bool:
-        """Run the update rule of the store on the shard; False if there is none."""
-        rule = self.rules.get(shard.store)
+        rule = self._rule(shard.store, len(self.rules.get(shard.store, [])))
         if rule is None:
-            return False
+            shard.replace(np.array(grad))
+        else:
+            settings = regime.settings or self.applied.get(shard.store, regime.settings)
+            self._update(shard, rule, np.array(grad), settings)
+
+    def _update(
+        self, shard: Shard, rule: Rule, grad: Array, settings: Mapping[str, Any]
+    ) -> None:
+        """Run the update rule on the shard."""
         try:
-            before = self.applied.get(shard.store, _NO_SETTINGS)
+            before = self.applied.get(shard.store, INITIAL.settings)
             if settings is not before:
-                base = self._base(shard.store)  # for what was changed by a later step already
-                back = {name: base[name] for name in before if name in base}
+                base = self.rules[shard.store][-1][1].settings
+                back = {name: base[name] for name in before if name in base}  # set by a later step
                 rule.configure({**back, **settings})
                 self.applied[shard.store] = settings
             rule.update(shard.key, shard.part, shard.writable(), grad)
@@ -393,7 +405,6 @@ class ServerState:
                 say.Abort(0, "error", reason, traceback.format_exc(), Role.SERVER, self.rank, 1)
             ) from error
         self.counters["updates"] += 1
-        return True
 
     def _pull(self, client: _Client, message: say.Pull, now: float) -> list[Action]:
         shards = [self._find(item) for item in message.items]
@@ -443,22 +454,20 @@ class ServerState:
     ) -> list[Action]:
         """The first worker's n-th optimizer is taken; those of the others must be the same."""
         store = message.store
-        chosen = self.chosen.setdefault(store, [])
-        turn = client.optimizers.get(store, 0)
-        if turn < len(chosen):
-            self._compare(client, chosen[turn], message)
+        rules = self.rules.setdefault(store, [])
+        turn = client.regimes.get(store, INITIAL).turn
+        if turn < len(rules):
+            self._compare(client, rules[turn][1], message)
         else:
             try:
-                self.rules[store] = self.make_rule(message)
+                rules.append((self.make_rule(message), message))
             except Exception as error:
                 raise _Refusal(
                     f"server {self.rank} cannot make optimizer {message.name}: "
                     f"{type(error).__name__}: {error}"
                 ) from error
-            chosen.append(message)
             self.applied.pop(store, None)
-        client.optimizers[store] = turn + 1
-        client.settings.pop(store, None)
+        client.regimes[store] = Regime(turn + 1)
         return [Send(client.uid, say.Ack(message.seq))]
 
     def _compare(self, client: _Client, first: say.SetOptimizer, other: say.SetOptimizer) -> None:
@@ -477,34 +486,36 @@ class ServerState:
 
     def _settings(self, client: _Client, message: say.UpdateSettings, now: float) -> list[Action]:
         """Settings that hold from this worker's next push on."""
-        before = client.settings.get(message.store, {})
-        client.settings[message.store] = {**before, **message.settings}
+        before = client.regimes.get(message.store, INITIAL)
+        settings = {**before.settings, **message.settings}
+        client.regimes[message.store] = Regime(before.turn, settings)
         return [Send(client.uid, say.Ack(message.seq))]
 
-    def _save_states(self, client: _Client, message: say.SaveStates, now: float) -> list[Action]:
-        rule = self.rules.get(message.store)
+    def _latest(self, store: int, what: str) -> Rule:
+        rule = self._rule(store, len(self.rules.get(store, [])))
         if rule is None:
-            raise _Refusal("save_optimizer_states: no optimizer has been set")
+            raise _Refusal(f"{what}: no optimizer has been set")
+        return rule
+
+    def _save_states(self, client: _Client, message: say.SaveStates, now: float) -> list[Action]:
+        rule = self._latest(message.store, "save_optimizer_states")
         places = {(s.key, s.part): s for s in self.shards.values() if s.store == message.store}
-        layout: list[Any] = []
+        states: list[Any] = []
         items: list[Item] = []
         for (key, part), state in rule.states().items():
             shard = places.get((key, part))
-            if shard is None:
-                continue
-            arrays = state_arrays(state)
-            layout.append([key, part, _outline(state)])
-            items += [_item(shard.place, array) for array in arrays]
-        return [Send(client.uid, say.States(message.seq, {"states": layout}, tuple(items)))]
+            if shard is not None:
+                states.append([key, part, outline(state)])
+                items += [_item(shard.place, array) for array in state_arrays(state)]
+        layout = {"states": states, "counts": [[key, n] for key, n in rule.counts().items()]}
+        return [Send(client.uid, say.States(message.seq, layout, tuple(items)))]
 
     def _load_states(self, client: _Client, message: say.LoadStates, now: float) -> list[Action]:
-        rule = self.rules.get(message.store)
-        if rule is None:
-            raise _Refusal("load_optimizer_states: no optimizer has been set")
+        rule = self._latest(message.store, "load_optimizer_states")
         arrays = iter([item.data for item in message.items])
         try:
-            for key, part, outline in message.layout["states"]:
-                rule.set_state(key, part, _fill(outline, arrays))
+            for key, part, state in message.layout["states"]:
+                rule.set_state(key, part, fill(state, arrays))
         except (KeyError, TypeError, ValueError, StopIteration) as error:
             raise _Refusal(f"load_optimizer_states: not a layout ({error!r})") from error
         return [Send(client.uid, say.Ack(message.seq))]
@@ -514,23 +525,6 @@ class ServerState:
 
     def _ping(self, client: _Client, message: say.Ping, now: float) -> list[Action]:
         return []
-
-
-def _outline(state: Any) -> Any:
-    """The structure of a state: 'array', None, a plain value, or a list of such."""
-    if isinstance(state, np.ndarray):
-        return "array"
-    if isinstance(state, (tuple, list)):
-        return [_outline(one) for one in state]
-    return None
-
-
-def _fill(outline: Any, arrays: Any) -> Any:
-    if outline == "array":
-        return np.array(next(arrays))
-    if isinstance(outline, list):
-        return tuple(_fill(one, arrays) for one in outline)
-    return None
 
 
 def _item(place: Item, array: Array) -> Item:

@@ -14,9 +14,25 @@ import numpy as np
 
 from .messages import Item
 
-__all__ = ["Shard", "Step", "Want"]
+__all__ = ["INITIAL", "Regime", "Shard", "Step", "Want"]
 
 Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Regime:
+    """What a worker has set in a store by some time.
+
+    Args:
+        turn: how many optimizers it has set; 0: none.
+        settings: what it has changed since.
+    """
+
+    turn: int = 0
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+INITIAL = Regime()
 
 
 @dataclass(eq=False)
@@ -38,7 +54,7 @@ class Step:
         began: when the first one came.
         total: the sum of the ranks below `merged`, in the type of accumulation.
         waiting: gradients that came before their turn.
-        ranks: who has pushed, and which settings that worker had sent by then.
+        ranks: who has pushed, and under which regime.
         acks: the requests to tell when it is done.
     """
 
@@ -46,7 +62,7 @@ class Step:
     total: Array | None = None
     merged: int = 0
     waiting: dict[int, Array] = field(default_factory=dict)
-    ranks: dict[int, Mapping[str, Any]] = field(default_factory=dict)
+    ranks: dict[int, Regime] = field(default_factory=dict)
     acks: list[tuple[Want, int]] = field(default_factory=list)
     warned: bool = False
 
@@ -132,7 +148,7 @@ class Shard:
 
     # -- gathering ------------------------------------------------------------------------------
 
-    def gather(self, rank: int, data: Array, settings: Mapping[str, Any], now: float) -> Step:
+    def gather(self, rank: int, data: Array, regime: Regime, now: float) -> Step:
         """Enter the next gradient of `rank`; the step it belongs to."""
         self.pushed[rank] += 1
         step = self.steps.get(self.pushed[rank])
@@ -141,7 +157,7 @@ class Shard:
             step = self.steps[self.pushed[rank]] = Step(now)
             buffer, self._spare = self._spare, None
         step.add(rank, data, buffer)
-        step.ranks[rank] = settings
+        step.ranks[rank] = regime
         return step
 
     def finish(self, step: Step) -> Array:

@@ -5,6 +5,7 @@ number of servers and loaded with another, or without any.
 """
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ from ..api import Key
 from . import messages as say
 from .messages import Item, Placement
 from .placement import part_shape
+from .rule import fill
 
 __all__ = ["cut", "load", "save"]
 
@@ -33,13 +35,22 @@ def save(
     for reply in replies:
         arrays = iter([item.data for item in reply.items])
         for key, part, outline in reply.layout["states"]:
-            pieces.setdefault(key, {})[part] = _fill(outline, arrays)
-    updater = opt.Updater(optimizer)
+            pieces.setdefault(key, {})[part] = fill(outline, arrays)
+    updater = opt.Updater(_counted(optimizer, replies))
     for key, parts in pieces.items():
         ordered = [parts[part] for part in sorted(parts)]
         updater.states[key] = _join(ordered, places[key].shape)
         updater.states_synced[key] = False
     opt.save_states(fname, [updater], dump_optimizer)
+
+
+def _counted(optimizer: opt.Optimizer, replies: Sequence[say.States]) -> opt.Optimizer:
+    """The optimizer with the servers' counts of updates: those of this process say nothing."""
+    counts = {key: n for reply in replies for key, n in reply.layout["counts"]}
+    counted = copy.copy(optimizer)
+    counted.__setstate__({"_begin_counts": counts})
+    counted.num_update = max(counts.values(), default=optimizer.begin_num_update)
+    return counted
 
 
 def load(fname: str, optimizer: opt.Optimizer) -> tuple[dict[Key, Any], opt.Updater]:
@@ -70,21 +81,15 @@ def cut(
             yield server, say.LoadStates(0, store, layout, items)
 
 
-def _fill(outline: Any, arrays: Iterator[Array | None]) -> Any:
-    if outline == "array":
-        return next(arrays)
-    return [_fill(one, arrays) for one in outline] if isinstance(outline, list) else None
-
-
 def _join(parts: list[Any], shape: tuple[int, ...]) -> Any:
     first = parts[0]
-    if isinstance(first, list):
+    if isinstance(first, tuple):
         columns = zip(*parts, strict=True)
         return tuple(_join(list(column), shape) for column in columns)
     if first is None:
         return None
     if len(parts) == 1:
-        return NDArray(np.array(first), cpu())
+        return NDArray(first, cpu())
     return NDArray(np.concatenate([part.reshape(-1) for part in parts]).reshape(shape), cpu())
 
 
