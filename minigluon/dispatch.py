@@ -11,7 +11,7 @@ from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
-from numpy import errstate
+from numpy import asarray, errstate, generic
 
 from .base import DTypeError, MXNetError, ShapeError
 from .device import Device, device_of, kernels_of
@@ -61,7 +61,10 @@ def call(
         raise type(error)(f"{op.name}: {error}") from error
     except (ValueError, TypeError, IndexError, ArithmeticError) as error:
         raise _explain(op, arrays, attrs, error) from error
-    return result if type(result) is tuple else (result,)
+    if type(result) is tuple:
+        return result
+    # NumPy turns arrays of shape () into scalars, which nobody could write to
+    return (asarray(result) if isinstance(result, generic) else result,)
 
 
 def _with_services(op: Operator, attrs: Attrs, device: Device, training: bool) -> Attrs:

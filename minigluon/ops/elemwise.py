@@ -205,7 +205,8 @@ _unary("_trigamma", special.trigamma, None,
 def _sigmoid(xp: Any, x: Array) -> Array:
     # in place, as new arrays cost more than the arithmetic; where exp overflows 1 / inf is the 0
     # that is due, except in float16, whose range ends too early
-    result = xp.exp(xp.negative(x, dtype="float32" if x.dtype == "float16" else None))
+    wide = xp.negative(x, dtype="float32" if x.dtype == "float16" else None)
+    result = xp.asarray(xp.exp(wide))
     result += 1
     return xp.reciprocal(result, out=result)
 

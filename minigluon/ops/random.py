@@ -245,8 +245,8 @@ def _choice_back(F: Any, dy: Sequence[Any], out: Sequence[Any], data: Any, **att
 
 
 @operator("_sample_multinomial", infer=_choice_shape, infer_dtype=_choice_dtype,
-          gradient=_choice_back, aliases=("sample_multinomial", "multinomial", "_random_multinomial"),
-          num_outputs=lambda attrs: 2 if attrs["get_prob"] else 1)
+          gradient=_choice_back, num_outputs=lambda attrs: 2 if attrs["get_prob"] else 1,
+          aliases=("sample_multinomial", "multinomial", "_random_multinomial"))
 def sample_multinomial(xp: Any, data: Array, *, shape: Shape = (), get_prob: bool = False,
                        dtype: DType | None = DType("int32"), rng: Any) -> Any:
     """Draw places with the probabilities along the last axis.

@@ -87,3 +87,11 @@ def test_picked_twice_counts_twice() -> None:
         y = nd.take(x, nd.array([0, 2, 2, 2]))
     y.backward()
     assert x.grad.asnumpy().tolist() == [[1, 1], [0, 0], [3, 3]]
+
+
+def test_arrays_without_axes_stay_arrays() -> None:
+    x = nd.array(np.array(0.5))
+    for y in (x + 1, x + x, nd.exp(x), nd.sigmoid(x), nd.relu(x), nd.erf(x), nd.clip(x, 0, 1)):
+        assert y.shape == ()
+        y[...] = 3
+        assert y.asnumpy() == 3
