@@ -59,7 +59,8 @@ def test_samples_are_copies():
 
 def test_transform():
     plain = MNIST(train=False)
-    digits = MNIST(train=False, transform=lambda x, y: (x.astype("float32") / 255, y + np.int32(10)))
+    digits = MNIST(train=False,
+                   transform=lambda x, y: (x.astype("float32") / 255, y + np.int32(10)))
     image, label = digits[0]
     assert image.dtype == np.float32 and label == plain[0][1] + 10
     batch, labels = next(iter(mx.gluon.data.DataLoader(digits, 3)))
