@@ -186,15 +186,20 @@ class Loop:
 
     def _process(self, uid: str) -> str:
         """How the process behind a uid is: 'dead', 'T', 'S', ...; '' if on another machine."""
-        first = self.senders.get(uid)
-        if not isinstance(first, say.Register) or first.host != self.host():
+        host, pid = self.whereabouts(uid)
+        if host != self.host():
             return ""
         try:
-            with open(f"/proc/{first.pid}/stat", "rb") as stat:
+            with open(f"/proc/{pid}/stat", "rb") as stat:
                 state = stat.read().rpartition(b") ")[2][:1].decode()
         except OSError:
             return "dead"
         return "dead" if state in "ZX" else state
+
+    def whereabouts(self, uid: str) -> tuple[str, int]:
+        """Host and process id of somebody; ('?', 0) if unknown."""
+        first = self.senders.get(uid)
+        return (first.host, first.pid) if isinstance(first, say.Register) else ("?", 0)
 
     def host(self) -> str:
         """The address of this process, as it would register; '' if it does not know."""
@@ -267,6 +272,11 @@ class ServerLoop(Loop):
         """The address it listens at."""
         return self._host
 
+    def whereabouts(self, uid: str) -> tuple[str, int]:
+        """Host and process id of a worker, from the roster."""
+        member = self.machine.members.get(uid) if isinstance(self.machine, ServerState) else None
+        return (member.host, member.pid) if member is not None else ("?", 0)
+
     def opened(self, peer: int) -> None:
         """The scheduler is there (again): say who this is."""
         if peer == self.scheduler:
@@ -312,7 +322,12 @@ class ServerLoop(Loop):
 
     def _closed(self, peer: int, reason: str) -> None:
         if peer == self.scheduler:
-            self._end(f"the scheduler at {self.job.address} is gone: {reason}", CODE_INFRASTRUCTURE)
+            refused = reason.startswith("refused")
+            fate = reason if refused else f"died ({reason})"
+            self._end(
+                f"the scheduler at {self.job.address} {fate}",
+                CODE_USER if refused else CODE_INFRASTRUCTURE,
+            )
         else:
             super()._closed(peer, reason)
 

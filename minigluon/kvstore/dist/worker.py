@@ -495,10 +495,14 @@ def _process_client() -> Client:
     with _lock:
         if _client is None or _client.pid != os.getpid():
             client = Client(read_environment(Role.WORKER), enforce=True)
-            client.start()
+            _watch_uncaught(client)
+            try:
+                client.start()
+            except BaseException:
+                client.stop()
+                raise
             _client = client
             atexit.register(_at_exit, client)
-            _watch_uncaught(client)
     _client.check()
     return _client
 
@@ -514,7 +518,7 @@ def _watch_uncaught(client: Client) -> None:
         if os.getpid() != client.pid:
             return
         sys.stderr.flush()
-        if client.failure is None:
+        if client.failure is None and not client.closed:
             text = "".join(traceback.format_exception(kind, value, trace))
             name = client.members.get(client.me, client.me)
             client.report(f"{name} failed: {kind.__name__}: {value} (step {client.step})", text)
