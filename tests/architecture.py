@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[1] / PACKAGE
 
 LEVELS = (
     {"base", "context", "name", "attribute"},
-    {"ops", "device"},
+    {"ops", "device", "codec"},
     {"dispatch"},
     {"graph", "tape"},
     {"ndarray"},
@@ -29,6 +29,7 @@ LEVELS = (
     {"contrib", "test_utils"},
 )  # fmt: skip
 SIDEWAYS = {("optimizer", "lr_scheduler"), ("io", "image"), ("io", "recordio")}
+SIDEWAYS |= {("image", "recordio")}
 SIDEWAYS |= {("name", "base"), ("attribute", "base"), ("context", "base")}
 
 # Third-party packages, and the only places that may name them (a folder ends with a slash).
@@ -42,6 +43,8 @@ GUESTS = {
     "horovod": ("kvstore/collective/horovod.py",),
     "byteps": ("kvstore/collective/byteps.py",),
     "requests": ("gluon/utils.py",),
+    "PIL": ("codec.py",),
+    "cv2": ("codec.py",),
 }
 # The only places that may load one of our own modules by name at run time: the distributed store
 # when it is asked for (zmq), a device at its first use (cupy).
