@@ -1,7 +1,7 @@
 """Executor: a graph bound to the arrays it reads, and to those that receive gradients."""
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .. import ndarray as nd
@@ -9,17 +9,25 @@ from ..base import (
     ArgumentError,
     ArgumentValueError,
     GradientError,
-    NotForThisError,
     ShapeError,
     did_you_mean,
 )
 from ..context import Context, current_context
-from ..device import device_of
-from ..dispatch import call, raw_face
-from ..graph import CompiledGraph, Entry, Node, auxiliary, infer_dtype, infer_shape, variables
+from ..graph import (
+    Entry,
+    Node,
+    auxiliary,
+    infer_dtype,
+    infer_shape,
+    topological,
+    variables,
+)
 from ..ndarray import NDArray
+from .segment import Program, Run, placed
 
-__all__ = ["Executor"]
+__all__ = ["Executor", "Watcher", "output_name"]
+
+Watcher = Callable[[str, NDArray], Any]
 
 _REQS = ("write", "add", "null")
 
@@ -47,9 +55,11 @@ class Executor:
 
     def __init__(self, entries: Sequence[Entry], ctx: Context, args: Sequence[NDArray],
                  grads: Sequence[NDArray | None], reqs: Sequence[str],
-                 states: Sequence[NDArray]) -> None:
+                 states: Sequence[NDArray], group2ctx: Any = None) -> None:
         self._entries = list(entries)
         self._ctx = ctx
+        self._group2ctx = group2ctx
+        self._places = placed(topological(entries), ctx, group2ctx)
         self._variables, self._states = _split(entries)
         self.arg_arrays, self.aux_arrays = list(args), list(states)
         self.grad_arrays = [grad if req != "null" else None
@@ -61,8 +71,10 @@ class Executor:
         self.aux_dict = {node.name: array
                          for node, array in zip(self._states, self.aux_arrays, strict=True)}
         self.outputs: list[NDArray] = []
-        self._graphs: dict[tuple[bool, bool], CompiledGraph] = {}
-        self._last: tuple[CompiledGraph, list[Any], tuple[Any, ...]] | None = None
+        self._programs: dict[tuple[bool, bool], Program] = {}
+        self._last: Run | None = None
+        self._watcher: Watcher | None = None
+        self._watch_inputs = False
         self._check()
 
     # -- binding -------------------------------------------------------------------------------
@@ -71,7 +83,6 @@ class Executor:
     def bind(cls, entries: Sequence[Entry], ctx: Any, args: Any, args_grad: Any, grad_req: Any,
              aux_states: Any, group2ctx: Any) -> Executor:
         """Over given arrays; see ``Symbol.bind``."""
-        _refuse_groups(group2ctx)
         arguments, states = _split(entries)
         arrays = _in_order("args", args, [node.name for node in arguments])
         names = [node.name for node in arguments]
@@ -81,15 +92,15 @@ class Executor:
                 for req, grad in zip(reqs, grads, strict=True)]
         aux = _in_order("aux_states", aux_states or {}, [node.name for node in states])
         context = Context(ctx) if ctx is not None else current_context()
-        return cls(entries, context, arrays, grads, reqs, aux)
+        return cls(entries, context, arrays, grads, reqs, aux, group2ctx)
 
     @classmethod
     def simple_bind(cls, entries: Sequence[Entry], ctx: Any, grad_req: Any, type_dict: Any,
                     group2ctx: Any, shapes: Mapping[str, Sequence[int]]) -> Executor:
         """Over new arrays of zeros; see ``Symbol.simple_bind``."""
-        _refuse_groups(group2ctx)
         arguments, states = _split(entries)
         context = Context(ctx) if ctx is not None else current_context()
+        places = placed(topological(entries), context, group2ctx)
         inferred = infer_shape(entries, shapes)
         if inferred.incomplete():
             unknown = {name: inferred.variables[name] for name in inferred.incomplete()}
@@ -100,20 +111,20 @@ class Executor:
                             ).variables
 
         def zeros(node: Node) -> NDArray:
-            return nd.zeros(inferred.variables[node.name], context, types[node.name])
+            return nd.zeros(inferred.variables[node.name], places[node], types[node.name])
 
         reqs = _requests(grad_req, [node.name for node in arguments])
         grads = [zeros(node) if req != "null" else None
                  for node, req in zip(arguments, reqs, strict=True)]
         return cls(entries, context, [zeros(node) for node in arguments], grads, reqs,
-                   [zeros(node) for node in states])
+                   [zeros(node) for node in states], group2ctx)
 
     def _check(self) -> None:
         """Shapes that do not fit, or a gradient that cannot be computed, are known when binding."""
         infer_shape(self._entries, {node: array.shape
                                     for node, array in zip(self._nodes, self._arrays, strict=True)})
         if any(grad is not None for grad in self.grad_arrays):
-            self._graph(training=True)
+            self._program(training=True)
 
     # -- running -------------------------------------------------------------------------------
 
@@ -128,17 +139,19 @@ class Executor:
     @property
     def output_dict(self) -> dict[str, NDArray]:
         """The outputs by the name of their node."""
-        return {f"{entry.node.name}_output{entry.index or ''}": array
+        return {output_name(entry): array
                 for entry, array in zip(self._entries, self.outputs, strict=True)}
 
-    def _graph(self, training: bool) -> CompiledGraph:
+    def _program(self, training: bool) -> Program:
         wrt = [node for node, grad in zip(self._variables, self.grad_arrays, strict=True)
                if grad is not None]
-        key = (training, bool(wrt))
-        if key not in self._graphs:
-            self._graphs[key] = CompiledGraph(
-                self._entries, self._nodes, training, record=bool(wrt), wrt=wrt, name="executor")
-        return self._graphs[key]
+        key = (training, self._watcher is not None)
+        if key not in self._programs:
+            shown = [] if self._watcher is None else [
+                entry for node in self._places for entry in node.outputs()]
+            self._programs[key] = Program(self._entries, self._nodes, self._places, training, wrt,
+                                          shown)
+        return self._programs[key]
 
     def forward(self, is_train: bool = False, **kwargs: Any) -> list[NDArray]:
         """Compute the outputs.
@@ -149,14 +162,45 @@ class Executor:
         """
         for name, value in kwargs.items():
             self._fill(name, value)
-        graph = self._graph(bool(is_train))
-        inputs = [array._sync() for array in self._arrays]
-        device = device_of(self._ctx)
-        results = call(graph.operator, inputs, {}, device)
-        self._last = graph, inputs, results
-        self.outputs = [NDArray(_own(raw, inputs), self._ctx)
-                        for raw in results[:len(self._entries)]]
+        program = self._program(bool(is_train))
+        arrays = self._arrays
+        inputs = [array._sync() for array in arrays]
+        run = self._last = program.forward(inputs, [array.context for array in arrays])
+        taken = list(inputs)
+        self.outputs = []
+        for entry in self._entries:
+            taken.append(_own(run.values[entry], taken))
+            self.outputs.append(NDArray(taken[-1], run.homes[entry].ctx))
+        if self._watcher is not None:
+            self._show(run)
         return self.outputs
+
+    def set_monitor_callback(self, callback: Watcher, monitor_all: bool = False) -> None:
+        """Show the output of every operator, as it was computed, to ``callback(name, array)``.
+
+        Args:
+            callback: gets 'fc1_output' and the NDArray, in each forward.
+            monitor_all: also show what the operators read: 'fc1_data', 'fc1_weight'.
+        """
+        self._watcher = callback
+        self._watch_inputs = monitor_all
+
+    def _show(self, run: Run) -> None:
+        assert self._watcher is not None
+
+        def show(name: str, entry: Entry) -> None:
+            assert self._watcher is not None
+            self._watcher(name, NDArray(run.values[entry], run.homes[entry].ctx))
+
+        for node in self._places:
+            if node.op is None:
+                continue
+            if self._watch_inputs:
+                for place, entry in enumerate(node.inputs):
+                    word = f"input{place}" if node.op.variadic else node.op.input_names[place]
+                    show(f"{node.name}_{word}", entry)
+            for entry in node.outputs():
+                show(output_name(entry), entry)
 
     def _fill(self, name: str, value: Any) -> None:
         if name not in self.arg_dict:
@@ -176,27 +220,22 @@ class Executor:
         """
         if self._last is None:
             raise GradientError("backward: nothing was computed yet; call forward(is_train=True)")
-        graph, inputs, results = self._last
-        face = raw_face(device_of(self._ctx))
         count = len(self._entries)
         given = [out_grads] if isinstance(out_grads, NDArray) else list(out_grads or [None] * count)
         if len(given) != count:
             raise ArgumentValueError(f"backward: expected {count} output gradients, "
                                      f"got {len(given)}")
-        dys = [face.ones_like(raw) if grad is None else grad._sync()
-               for grad, raw in zip(given, results, strict=False)]
-        dys += [None] * (len(results) - count)
-        op = graph.operator
-        assert op.gradient is not None
-        grads = op.gradient(face, dys[0], results[0], *inputs) if op.single else op.gradient(
-            face, dys, list(results), *inputs)
-        for target, req, grad in zip(self.grad_arrays, self._reqs, grads, strict=False):
+        grads = self._last.backward([
+            None if grad is None else grad.as_in_context(out.context)._sync()
+            for grad, out in zip(given, self.outputs, strict=True)])
+        for node, target, req in zip(self._variables, self.grad_arrays, self._reqs, strict=True):
             if target is not None:
+                grad = grads.get(Entry(node, 0), 0)
                 raw = target._sync()
                 if req == "add":
-                    raw += 0 if grad is None else grad
+                    raw += grad
                 else:
-                    raw[...] = 0 if grad is None else grad
+                    raw[...] = grad
 
     # -- changing arrays -----------------------------------------------------------------------
 
@@ -238,18 +277,18 @@ class Executor:
             for size in shape:
                 count *= size
             if count <= array.size:
-                return array.reshape((-1,))[:count].reshape(shape)  # type: ignore[no-any-return]
+                return array.reshape((-1,))[:count].reshape(shape)
             if not allow_up_sizing:
                 raise ShapeError(f"reshape: {node.name} would grow from {array.shape} to {shape}; "
                                  "set allow_up_sizing=True")
-            return nd.zeros(shape, self._ctx, array.dtype)
+            return nd.zeros(shape, array.context, array.dtype)
 
         def all_resized(nodes: Sequence[Node], arrays: Sequence[Any]) -> list[Any]:
             return [resized(node, array) for node, array in zip(nodes, arrays, strict=True)]
 
         return Executor(self._entries, self._ctx, all_resized(self._variables, self.arg_arrays),
                         all_resized(self._variables, self.grad_arrays), self._reqs,
-                        all_resized(self._states, self.aux_arrays))
+                        all_resized(self._states, self.aux_arrays), self._group2ctx)
 
 
 def _split(entries: Sequence[Entry]) -> tuple[list[Node], list[Node]]:
@@ -259,10 +298,15 @@ def _split(entries: Sequence[Entry]) -> tuple[list[Node], list[Node]]:
     return [node for node in variables(entries) if node not in known], states
 
 
-def _refuse_groups(group2ctx: Any) -> None:
-    if group2ctx:
-        raise NotForThisError("group2ctx: placing parts of a graph on several contexts is not "
-                              "built yet; bind the whole graph to one context")
+def output_name(entry: Entry) -> str:
+    """'fc_output', 'split_output1', or a variable's own name."""
+    op = entry.node.op
+    if op is None:
+        return entry.node.name
+    count = op.visible(entry.node.attrs)
+    if len(op.output_names) > entry.index and len(op.output_names) >= count:
+        return f"{entry.node.name}_{op.output_names[entry.index]}"
+    return f"{entry.node.name}_output{entry.index}"
 
 
 def _in_order(what: str, given: Any, names: Sequence[str], optional: bool = False) -> list[Any]:

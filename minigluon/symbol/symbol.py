@@ -22,7 +22,7 @@ from ..graph import (
     variables,
 )
 from ..graph.serial import HIDDEN_KEYS, attr_texts, user_attrs
-from .bind import Executor
+from .bind import Executor, output_name
 
 __all__ = ["Group", "Symbol", "load", "load_json"]
 
@@ -131,7 +131,7 @@ class Symbol:
 
     def list_outputs(self) -> list[str]:
         """Names of the outputs: 'fc_output', 'split_output1', or a variable's own name."""
-        return [_output_name(entry) for entry in self.entries]
+        return [output_name(entry) for entry in self.entries]
 
     def get_internals(self) -> Symbol:
         """All entries of the graph as outputs; pick one by name: ``['fc1_output']``."""
@@ -275,7 +275,7 @@ class Symbol:
         """The nodes in order, one a line."""
         return "\n".join(
             f"{node.name} = {node.op.name if node.op else 'variable'}"
-            f"({', '.join(_output_name(entry) for entry in node.inputs)})"
+            f"({', '.join(output_name(entry) for entry in node.inputs)})"
             for node in topological(self.entries))
 
     # -- running -------------------------------------------------------------------------------
@@ -366,16 +366,6 @@ def _attrs_of(node: Node) -> dict[str, str]:
     if node.op is not None and node.op.variadic:
         attrs.pop("num_args", None)
     return attrs
-
-
-def _output_name(entry: Entry) -> str:
-    op = entry.node.op
-    if op is None:
-        return entry.node.name
-    count = op.visible(entry.node.attrs)
-    if len(op.output_names) > entry.index and len(op.output_names) >= count:
-        return f"{entry.node.name}_{op.output_names[entry.index]}"
-    return f"{entry.node.name}_output{entry.index}"
 
 
 def _clone(entries: Sequence[Entry]) -> list[Entry]:

@@ -11,7 +11,6 @@ from minigluon.base import (
     ArgumentError,
     ArgumentValueError,
     GradientError,
-    NotForThisError,
     ShapeError,
 )
 
@@ -168,8 +167,6 @@ def test_what_does_not_fit_is_told_when_binding():
         net.bind(CPU, arrays((2, 4)))
     with pytest.raises(ArgumentValueError, match="grad_req: expected one of"):
         net.bind(CPU, arrays((2, 4), (3, 4), (3,)), grad_req="wirte")
-    with pytest.raises(NotForThisError, match="group2ctx"):
-        net.simple_bind(CPU, group2ctx={"a": CPU}, x=(2, 4))
 
 
 def test_wrong_calls():
@@ -187,3 +184,83 @@ def test_identity_does_not_share_memory_with_its_argument():
     [out] = sym.var("x").eval(x=x)
     out[:] = 5
     assert x.asnumpy().tolist() == [1, 1]
+
+
+def chain():
+    """Layers that go back and forth between two groups, with running statistics on the second."""
+    data = sym.var("data")
+    with mx.AttrScope(ctx_group="one"):
+        hidden = sym.FullyConnected(data, num_hidden=4, name="fc1")
+    with mx.AttrScope(ctx_group="two"):
+        hidden = sym.Activation(sym.BatchNorm(hidden, name="bn", fix_gamma=False), act_type="tanh")
+    with mx.AttrScope(ctx_group="one"):
+        out = sym.broadcast_mul(sym.FullyConnected(hidden, num_hidden=3, name="fc2"),
+                                sym.sum(hidden))
+    return sym.Group([out, hidden])
+
+
+def test_groups_place_arguments_and_calls():
+    groups = {"one": mx.cpu(1), "two": [mx.cpu(2)]}
+    net = chain()
+    executor = net.simple_bind(CPU, group2ctx=groups, data=(5, 6))
+    plain = net.simple_bind(CPU, data=(5, 6))
+    places = {name: array.context for name, array in executor.arg_dict.items()}
+    assert places == {"data": CPU, "fc1_weight": mx.cpu(1), "fc1_bias": mx.cpu(1),
+                      "bn_gamma": mx.cpu(2), "bn_beta": mx.cpu(2), "fc2_weight": mx.cpu(1),
+                      "fc2_bias": mx.cpu(1)}
+    assert {array.context for array in executor.aux_arrays} == {mx.cpu(2)}
+    for name, array in plain.arg_dict.items():
+        (array[:],) = arrays(array.shape)
+        executor.arg_dict[name][:] = array
+    for run in (executor, plain):
+        run.forward(is_train=True)
+        run.backward([nd.ones((5, 3)), None])
+    assert [out.context for out in executor.outputs] == [mx.cpu(1), mx.cpu(2)]
+    for one, other in zip((*executor.outputs, *executor.grad_arrays, *executor.aux_arrays),
+                          (*plain.outputs, *plain.grad_arrays, *plain.aux_arrays), strict=True):
+        np.testing.assert_allclose(one.asnumpy(), other.asnumpy(), rtol=1e-5, atol=1e-6)
+        assert one.asnumpy().any()
+    assert executor.grad_dict["bn_gamma"].context == mx.cpu(2)
+    assert executor.reshape(data=(2, 6)).forward()[0].context == mx.cpu(1)
+    with pytest.raises(ArgumentValueError, match="group 'one': expected one context"):
+        net.simple_bind(CPU, group2ctx={"one": [CPU, CPU]}, data=(5, 6))
+
+
+def test_bind_with_groups_takes_the_arrays_as_they_are():
+    with mx.AttrScope(ctx_group="one"):
+        y = sym.var("x") * 2
+    z = y + sym.var("w")
+    x, w = nd.ones((2,), ctx=mx.cpu(1)), nd.ones((2,))
+    executor = z.bind(CPU, [x, w], [nd.zeros((2,), ctx=mx.cpu(1)), nd.zeros((2,))],
+                      group2ctx={"one": mx.cpu(1)}, grad_req="add")
+    for _ in range(2):
+        assert executor.forward()[0].asnumpy().tolist() == [3, 3]
+        executor.backward()
+    assert [grad.asnumpy().tolist() for grad in executor.grad_arrays] == [[4, 4], [2, 2]]
+
+
+def test_monitor_callback_sees_every_output():
+    net = sym.FullyConnected(sym.var("data"), num_hidden=2, name="fc")
+    net = sym.SliceChannel(sym.Activation(net, act_type="relu", name="act"), num_outputs=2,
+                           name="cut")
+    executor = net.simple_bind(CPU, data=(2, 3))
+    executor.arg_dict["fc_bias"][:] = nd.array([-1, 2])
+    seen = {}
+    executor.set_monitor_callback(lambda name, array: seen.update({name: array.asnumpy()}))
+    executor.forward(is_train=True)
+    assert list(seen) == ["fc_output", "act_output", "cut_output0", "cut_output1"]
+    assert seen["fc_output"].tolist() == [[-1, 2]] * 2
+    assert seen["act_output"].tolist() == [[0, 2]] * 2
+    executor.backward([nd.ones((2, 1))] * 2)
+    assert executor.grad_dict["fc_bias"].asnumpy().tolist() == [0, 2]
+    seen.clear()
+    executor.set_monitor_callback(lambda name, array: seen.update({name: array}), True)
+    executor.forward()
+    assert list(seen)[:5] == ["fc_data", "fc_weight", "fc_bias", "fc_output", "act_data"]
+
+
+def test_one_entry_twice_gives_two_arrays():
+    y = sym.var("x") * 2
+    first, second = sym.Group([y, y]).eval(x=nd.ones((2,)))
+    first[:] = 0
+    assert second.asnumpy().tolist() == [2, 2]
