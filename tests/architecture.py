@@ -49,6 +49,9 @@ GUESTS = {
 # The only places that may load one of our own modules by name at run time: the distributed store
 # when it is asked for (zmq), a device at its first use (cupy).
 LAZY = ("kvstore/__init__.py", "device/__init__.py")
+# The compiled parts, and the one file that may load them.
+NATIVE = ("_core", "_onednn")
+NATIVE_DOOR = "device/cpu/native.py"
 # Where networks and key-value stores meet.
 MEETING = "gluon/trainer.py"
 
@@ -182,6 +185,9 @@ def _check_own(module: Module, item: Import) -> Iterator[str]:
     room = _room_of(item.target)
     if item.in_function:
         yield f"imports {item.target} inside a function"
+    if room in NATIVE and module.file != NATIVE_DOOR:
+        yield f"imports {item.target}; only {NATIVE_DOOR} may"
+        return
     if not module.room:
         return  # the package's own __init__ gathers everything
     if not room:

@@ -41,6 +41,8 @@ BROKEN = [
     ({"ops/a.py": "import zmq\n"}, "imports zmq; only kvstore/dist/transport.py may"),
     ({"kvstore/dist/a.py": "def f():\n    import zmq\n"}, "imports zmq"),
     ({"device/cpu/a.py": "import cupy.cuda\n"}, "imports cupy"),
+    ({"graph/a.py": "import minigluon._core\n"},
+     "imports minigluon._core; only device/cpu/native.py may"),
     ({"ops/a.py": "import torch\n"}, "imports torch, which is no dependency"),
     ({"spare/a.py": ""}, "room 'spare' has no level"),
     ({"gluon/a.py": "from ..nn import x\nfrom ..kvstore import y\n"},

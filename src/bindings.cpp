@@ -1,0 +1,631 @@
+// What Python sees of the core: steps, programs, the pool's figures. (memory.cpp and eager.cpp
+// enter their own functions; nothing else knows Python.)
+#define MG_IMPORTS_NUMPY
+#include "numpy.h"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+#include <omp.h>
+#include <pthread.h>
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <thread>
+
+#include "program.h"
+#include "registry.h"
+
+namespace nb = nanobind;
+using namespace mg;
+
+namespace {
+
+// -- what Python gives ----------------------------------------------------------------------------
+
+const std::map<std::string, DType>& dtype_names() {
+  static const std::map<std::string, DType> names = {
+      {"float32", DType::f32}, {"float64", DType::f64}, {"float16", DType::f16},
+      {"int32", DType::i32},   {"int64", DType::i64},   {"uint8", DType::u8},
+      {"int8", DType::i8},     {"bool", DType::b8}};
+  return names;
+}
+
+DType dtype_named(const std::string& name) {
+  auto found = dtype_names().find(name);
+  if (found == dtype_names().end()) throw nb::value_error(("no native dtype " + name).c_str());
+  return found->second;
+}
+
+Desc desc_of(nb::handle given) {  // (dtype name, shape)
+  Desc desc;
+  desc.dtype = dtype_named(nb::cast<std::string>(given[0]));
+  desc.shape = nb::cast<std::vector<int64_t>>(given[1]);
+  return desc;
+}
+
+std::vector<Desc> descs_of(nb::handle list) {
+  std::vector<Desc> descs;
+  for (nb::handle each : list) descs.push_back(desc_of(each));
+  return descs;
+}
+
+// One attribute; false: a value that kernels cannot be told.
+bool set_attr(Attrs& attrs, const std::string& name, nb::handle value) {
+  PyObject* raw = value.ptr();
+  if (raw == Py_None) return true;
+  if (PyBool_Check(raw)) {
+    attrs.set(name, raw == Py_True);
+  } else if (PyLong_Check(raw)) {
+    attrs.set(name, nb::cast<int64_t>(value));
+  } else if (PyFloat_Check(raw)) {
+    attrs.set(name, PyFloat_AsDouble(raw));
+  } else if (PyUnicode_Check(raw)) {
+    attrs.set(name, nb::cast<std::string>(value));
+  } else if (PyTuple_Check(raw) || PyList_Check(raw)) {
+    std::vector<int64_t> whole;
+    std::vector<double> numbers;
+    for (nb::handle item : value) {
+      if (PyLong_Check(item.ptr())) {
+        whole.push_back(nb::cast<int64_t>(item));
+        numbers.push_back(static_cast<double>(whole.back()));
+      } else if (PyFloat_Check(item.ptr())) {
+        numbers.push_back(PyFloat_AsDouble(item.ptr()));
+      } else {
+        return false;
+      }
+    }
+    if (whole.size() == numbers.size()) {
+      attrs.set(name, std::move(whole));
+    } else {
+      attrs.set(name, std::move(numbers));
+    }
+  } else {
+    return false;
+  }
+  return true;
+}
+
+// -- one step -------------------------------------------------------------------------------------
+
+// A Step as Python holds it: with its descriptors, and memory for eager calls.
+struct PyStep {
+  std::shared_ptr<Step> step;
+  std::vector<Desc> in, out;
+  std::mutex running;  // runs of one Step never overlap: it may keep state
+
+  void* pointer(nb::handle array, const Desc& desc, const char* what) const {
+    if (!PyArray_Check(array.ptr())) throw nb::type_error("Step.run: expected NumPy arrays");
+    PyArrayObject* raw = as_array(array.ptr());
+    if (!is_dense(raw) || dtype_of(PyArray_TYPE(raw)) != static_cast<int>(desc.dtype) ||
+        PyArray_SIZE(raw) != desc.size()) {
+      throw nb::value_error(
+          (std::string("Step.run: an ") + what + " is not the dense array the step is made for")
+              .c_str());
+    }
+    return PyArray_DATA(raw);
+  }
+
+  void run(nb::handle inputs, nb::handle outputs) {
+    std::vector<void*> from, to;
+    for (nb::handle each : inputs) from.push_back(nullptr), (void)each;
+    if (from.size() != in.size() || nb::len(outputs) != out.size()) {
+      throw nb::value_error("Step.run: the number of arrays is not that of the step");
+    }
+    for (std::size_t i = 0; i < in.size(); ++i) from[i] = pointer(inputs[i], in[i], "input");
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      to.push_back(pointer(outputs[i], out[i], "output"));
+    }
+    run(from.data(), to.data());
+  }
+
+  void run(void** from, void** to) {
+    nb::gil_scoped_release release;
+    std::lock_guard<std::mutex> hold(running);
+    Arena scratch(step->scratch());
+    step->run(from, to, scratch.data());
+  }
+
+  // Fresh outputs for these inputs.
+  nb::object call(nb::handle inputs) {
+    std::vector<void*> from, to;
+    if (nb::len(inputs) != in.size()) {
+      throw nb::value_error("Step: the number of inputs is not that of the step");
+    }
+    for (std::size_t i = 0; i < in.size(); ++i) from.push_back(pointer(inputs[i], in[i], "input"));
+    nb::object made = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(out.size())));
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      PyObject* array = fresh_array(numpy_type(out[i].dtype), out[i].ndim(),
+                                    reinterpret_cast<const npy_intp*>(out[i].shape.data()));
+      if (array == nullptr) throw nb::python_error();
+      PyTuple_SET_ITEM(made.ptr(), static_cast<Py_ssize_t>(i), array);
+      to.push_back(PyArray_DATA(as_array(array)));
+    }
+    run(from.data(), to.data());
+    return made;
+  }
+};
+
+std::shared_ptr<PyStep> py_make_step(const std::string& name, nb::handle in, nb::handle out,
+                                     nb::dict attrs) {
+  if (kernels().find(name) == kernels().end()) return nullptr;
+  for (nb::handle list : {in, out}) {
+    for (nb::handle each : list) {
+      if (dtype_names().count(nb::cast<std::string>(each[0])) == 0) return nullptr;
+    }
+  }
+  Attrs given;
+  for (auto [key, value] : attrs) {
+    if (!set_attr(given, nb::cast<std::string>(key), value)) return nullptr;
+  }
+  auto made = std::make_shared<PyStep>();
+  made->in = descs_of(in);
+  made->out = descs_of(out);
+  made->step = make_step(name, made->in, made->out, given);
+  return made->step ? made : nullptr;
+}
+
+// -- a program ------------------------------------------------------------------------------------
+
+// A program, the signature of its inputs, and its callbacks.
+class PyProgram : Host {
+ public:
+  PyProgram(nb::list slots, nb::list calls, std::vector<int> returned, std::size_t arena_bytes) {
+    for (nb::handle each : slots) {  // (place, where, dtype or None, shape)
+      Slot slot;
+      slot.place = static_cast<Place>(nb::cast<int>(each[0]));
+      slot.where = nb::cast<int64_t>(each[1]);
+      slot.known = !each[2].is_none();
+      if (slot.known) {
+        slot.desc.dtype = dtype_named(nb::cast<std::string>(each[2]));
+        slot.desc.shape = nb::cast<std::vector<int64_t>>(each[3]);
+      }
+      if (slot.place == Place::output) ++outputs_;
+      program_.slots.push_back(std::move(slot));
+    }
+    for (nb::handle each : calls) {  // (Step or callable, in, out, free, scratch)
+      Call call;
+      nb::object does = each[0];
+      if (nb::isinstance<PyStep>(does)) {
+        call.step = nb::cast<std::shared_ptr<PyStep>>(does)->step;
+      } else {
+        call.callback = static_cast<int>(callbacks_.size());
+        callbacks_.push_back(does);
+      }
+      call.in = nb::cast<std::vector<int>>(each[1]);
+      call.out = nb::cast<std::vector<int>>(each[2]);
+      call.free = nb::cast<std::vector<int>>(each[3]);
+      call.scratch = nb::cast<int64_t>(each[4]);
+      program_.calls.push_back(std::move(call));
+    }
+    program_.returned = std::move(returned);
+    program_.arena_bytes = arena_bytes;
+    program_.prepare();
+    check();
+    objects_.resize(program_.slots.size());
+    pointers_.resize(program_.slots.size() + 1);
+  }
+
+  std::size_t arena_bytes() const { return program_.arena_bytes; }
+  std::size_t native_calls() const { return program_.calls.size() - callbacks_.size(); }
+  std::size_t callback_calls() const { return callbacks_.size(); }
+
+  // The results of one run, as a tuple; None where this thread is running the program already.
+  PyObject* run(PyObject* const* inputs, PyObject* device) {
+    const auto self = std::this_thread::get_id();
+    if (owner_.load() == self) Py_RETURN_NONE;
+    if (!running_.try_lock()) {
+      PyThreadState* saved = PyEval_SaveThread();
+      running_.lock();
+      PyEval_RestoreThread(saved);
+    }
+    owner_.store(self);
+    PyObject* results = nullptr;
+    try {
+      results = locked_run(inputs, device);
+    } catch (const std::exception& error) {
+      PyErr_SetString(PyExc_RuntimeError, error.what());
+    }
+    for (PyObject*& object : objects_) Py_CLEAR(object);
+    owner_.store(std::thread::id());
+    running_.unlock();
+    return results;
+  }
+
+  int traverse(visitproc visit, void* arg) {
+    for (nb::object& each : callbacks_) Py_VISIT(each.ptr());
+    return 0;
+  }
+  void clear() { callbacks_.clear(); }
+  bool cleared() const { return false; }
+
+ private:
+  PyObject* locked_run(PyObject* const* inputs, PyObject* device) {
+    const std::size_t count = program_.slots.size();
+    for (std::size_t i = 0; i < count; ++i) {
+      const Slot& slot = program_.slots[i];
+      if (slot.place == Place::input) {
+        objects_[i] = Py_NewRef(inputs[slot.where]);
+      } else if (slot.place == Place::output) {
+        objects_[i] = fresh_array(numpy_type(slot.desc.dtype), slot.desc.ndim(),
+                                  reinterpret_cast<const npy_intp*>(slot.desc.shape.data()));
+        if (objects_[i] == nullptr) return nullptr;
+      } else {
+        continue;
+      }
+      pointers_[i] = PyArray_DATA(as_array(objects_[i]));
+    }
+    Arena arena(program_.arena_bytes);
+    arena_ = arena.data();
+    for (std::size_t i = 0; i < count; ++i) {
+      const Slot& slot = program_.slots[i];
+      if (slot.place == Place::arena) pointers_[i] = arena_ + slot.where;
+    }
+    pointers_[count] = arena_;
+    device_ = device;
+    thread_ = PyEval_SaveThread();
+    bool well = false;
+    std::string failed;
+    try {
+      well = program_.run(pointers_.data(), *this);
+    } catch (const std::exception& error) {
+      failed = error.what();
+    }
+    PyEval_RestoreThread(thread_);
+    if (!failed.empty()) {
+      PyErr_SetString(PyExc_RuntimeError, failed.c_str());
+      return nullptr;
+    }
+    return well ? results() : nullptr;
+  }
+
+  PyObject* results() {
+    PyObject* made = PyTuple_New(static_cast<Py_ssize_t>(program_.returned.size()));
+    if (made == nullptr) return nullptr;
+    for (std::size_t i = 0; i < program_.returned.size(); ++i) {
+      PyObject* array = array_of(program_.returned[i]);
+      if (array == nullptr) {
+        Py_DECREF(made);
+        return nullptr;
+      }
+      PyTuple_SET_ITEM(made, static_cast<Py_ssize_t>(i), array);
+    }
+    return made;
+  }
+
+  // A new reference to an array over the memory of a slot.
+  PyObject* array_of(int index) {
+    if (objects_[index] != nullptr) return Py_NewRef(objects_[index]);
+    const Slot& slot = program_.slots[index];
+    const int root = program_.root(index);
+    PyObject* made = PyArray_New(&PyArray_Type, slot.desc.ndim(),
+                                 reinterpret_cast<const npy_intp*>(slot.desc.shape.data()),
+                                 numpy_type(slot.desc.dtype), nullptr, pointers_[root], 0,
+                                 NPY_ARRAY_CARRAY, nullptr);
+    if (made == nullptr) return nullptr;
+    if (objects_[root] != nullptr &&
+        PyArray_SetBaseObject(as_array(made), Py_NewRef(objects_[root])) < 0) {
+      Py_DECREF(made);
+      return nullptr;
+    }
+    return made;
+  }
+
+  bool callback(const Call& call, void** pointers) override {
+    PyEval_RestoreThread(thread_);
+    const bool well = python(call, pointers);
+    thread_ = PyEval_SaveThread();
+    return well;
+  }
+
+  void release(const std::vector<int>& slots) override {
+    PyEval_RestoreThread(thread_);
+    for (int slot : slots) Py_CLEAR(objects_[slot]);
+    thread_ = PyEval_SaveThread();
+  }
+
+  bool python(const Call& call, void** pointers) {
+    PyObject* given = PyTuple_New(static_cast<Py_ssize_t>(call.in.size()));
+    if (given == nullptr) return false;
+    for (std::size_t i = 0; i < call.in.size(); ++i) {
+      PyObject* array = array_of(call.in[i]);
+      if (array == nullptr) {
+        Py_DECREF(given);
+        return false;
+      }
+      PyTuple_SET_ITEM(given, static_cast<Py_ssize_t>(i), array);
+    }
+    PyObject* args[] = {device_, given};
+    PyObject* made = PyObject_Vectorcall(callbacks_[call.callback].ptr(), args, 2, nullptr);
+    Py_DECREF(given);
+    if (made == nullptr) return false;
+    const bool well = take(call, made, pointers);
+    Py_DECREF(made);
+    return well;
+  }
+
+  // Keep what a callback returned as the memory of its output slots.
+  bool take(const Call& call, PyObject* made, void** pointers) {
+    if (!PyTuple_Check(made) ||
+        PyTuple_GET_SIZE(made) != static_cast<Py_ssize_t>(call.out.size())) {
+      PyErr_SetString(PyExc_RuntimeError, "a step of a program returned the wrong number of arrays");
+      return false;
+    }
+    for (std::size_t i = 0; i < call.out.size(); ++i) {
+      const int index = call.out[i];
+      if (index < 0) continue;
+      PyObject* array = PyTuple_GET_ITEM(made, static_cast<Py_ssize_t>(i));
+      const Slot& slot = program_.slots[index];
+      if (slot.known && !fits(array, slot.desc)) return false;
+      if (slot.known && (!is_dense(as_array(array)) || in_arena(as_array(array)))) {
+        array = reinterpret_cast<PyObject*>(
+            PyArray_NewCopy(as_array(array), NPY_CORDER));
+        if (array == nullptr) return false;
+      } else if (PyArray_Check(array) && in_arena(as_array(array))) {
+        array = PyArray_NewCopy(as_array(array), NPY_CORDER);
+        if (array == nullptr) return false;
+      } else {
+        Py_INCREF(array);
+      }
+      Py_XSETREF(objects_[index], array);
+      pointers[index] = PyArray_Check(array) ? PyArray_DATA(as_array(array)) : nullptr;
+    }
+    return true;
+  }
+
+  static bool fits(PyObject* array, const Desc& desc) {
+    if (PyArray_Check(array)) {
+      PyArrayObject* raw = as_array(array);
+      bool same = dtype_of(PyArray_TYPE(raw)) == static_cast<int>(desc.dtype) &&
+                  PyArray_NDIM(raw) == desc.ndim();
+      for (int i = 0; same && i < desc.ndim(); ++i) same = PyArray_DIM(raw, i) == desc.shape[i];
+      if (same) return true;
+    }
+    PyErr_SetString(PyExc_RuntimeError,
+                    "an operator returned an array of another shape or type than its rules say");
+    return false;
+  }
+
+  bool in_arena(PyArrayObject* array) const {
+    const char* data = static_cast<const char*>(PyArray_DATA(array));
+    return arena_ != nullptr && data >= arena_ && data < arena_ + program_.arena_bytes;
+  }
+
+  // Every number that a run uses as an index is one; a wrong plan must not write anywhere.
+  void check() const {
+    const int count = static_cast<int>(program_.slots.size());
+    auto known = [&](int slot) { return slot >= 0 && slot < count; };
+    for (const Slot& slot : program_.slots) {
+      bool well = slot.where >= 0;
+      if (slot.place == Place::arena) {
+        well = well && slot.known &&
+               static_cast<std::size_t>(slot.where + slot.desc.bytes()) <= program_.arena_bytes;
+      } else if (slot.place == Place::alias) {
+        well = well && slot.known && known(static_cast<int>(slot.where)) &&
+               program_.slots[slot.where].place != Place::alias;
+      } else if (slot.place == Place::output) {
+        well = well && slot.known;
+      }
+      if (!well) throw nb::value_error("Program: a slot lies outside");
+    }
+    for (const Call& call : program_.calls) {
+      bool well = true;
+      for (int slot : call.in) well = well && known(slot);
+      for (int slot : call.out) well = well && (known(slot) || (slot == -1 && !call.step));
+      for (int slot : call.free) well = well && known(slot);
+      if (call.step) {
+        well = well && call.scratch >= 0 &&
+               call.scratch + call.step->scratch() <= program_.arena_bytes;
+      }
+      if (!well) throw nb::value_error("Program: a step names a slot that does not exist");
+    }
+    for (int slot : program_.returned) {
+      if (!known(slot)) throw nb::value_error("Program: a result is no slot");
+    }
+  }
+
+  Program program_;
+  std::vector<nb::object> callbacks_;
+  std::size_t outputs_ = 0;
+  std::mutex running_;
+  std::atomic<std::thread::id> owner_{};
+  // of the run under way
+  std::vector<PyObject*> objects_;
+  std::vector<void*> pointers_;
+  char* arena_ = nullptr;
+  PyObject* device_ = nullptr;
+  PyThreadState* thread_ = nullptr;
+};
+
+// The programs of one graph by the types and shapes of its inputs.
+class Programs {
+ public:
+  // `make(inputs)` makes a PyProgram for arrays like these, or returns None: no program for them.
+  // `written`: the inputs that the graph writes to.
+  Programs(nb::object make, std::vector<int> written, std::size_t most)
+      : make_(std::move(make)), written_(std::move(written)), most_(most) {}
+
+  // Results as a tuple, or None where there is no program for such inputs.
+  nb::object call(nb::sequence inputs, nb::handle device) {
+    nb::object fast = nb::steal(PySequence_Fast(inputs.ptr(), "a sequence of arrays"));
+    if (!fast.is_valid()) throw nb::python_error();
+    std::vector<nb::object> copies;
+    const std::size_t count = static_cast<std::size_t>(PySequence_Fast_GET_SIZE(fast.ptr()));
+    PyObject** items = PySequence_Fast_ITEMS(fast.ptr());
+    if (!all_dense(items, count)) {
+      for (std::size_t i = 0; i < count; ++i) {
+        if (!PyArray_Check(items[i])) return nb::none();
+        copies.push_back(nb::borrow(items[i]));
+        if (is_dense(as_array(items[i]))) continue;
+        if (std::find(written_.begin(), written_.end(), static_cast<int>(i)) != written_.end()) {
+          return nb::none();
+        }
+        PyObject* dense = PyArray_NewCopy(as_array(items[i]), NPY_CORDER);
+        if (dense == nullptr) throw nb::python_error();
+        copies.back() = nb::steal(dense);
+        if (!is_dense(as_array(dense))) return nb::none();
+      }
+    }
+    std::vector<PyObject*> arrays(items, items + count);
+    for (std::size_t i = 0; i < copies.size(); ++i) arrays[i] = copies[i].ptr();
+    std::shared_ptr<PyProgram> program = find(arrays.data(), count);
+    if (!program) return nb::none();
+    PyObject* made = program->run(arrays.data(), device.ptr());
+    if (made == nullptr) throw nb::python_error();
+    return nb::steal(made);
+  }
+
+  nb::list list() const {
+    nb::list made;
+    for (const Known& each : known_) made.append(nb::cast(each.program));
+    return made;
+  }
+
+  nb::object make_;
+
+ private:
+  struct Known {
+    std::vector<int64_t> signature;
+    std::shared_ptr<PyProgram> program;  // null: there is none
+  };
+
+  static bool all_dense(PyObject** items, std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) {
+      if (!PyArray_Check(items[i]) || !is_dense(as_array(items[i]))) return false;
+    }
+    return true;
+  }
+
+  static bool matches(const std::vector<int64_t>& signature, PyObject** items, std::size_t count) {
+    const int64_t* at = signature.data();
+    for (std::size_t i = 0; i < count; ++i) {
+      PyArrayObject* array = as_array(items[i]);
+      const int ndim = PyArray_NDIM(array);
+      if (*at++ != PyArray_TYPE(array) * 64 + ndim) return false;
+      for (int d = 0; d < ndim; ++d) {
+        if (*at++ != PyArray_DIM(array, d)) return false;
+      }
+    }
+    return true;
+  }
+
+  std::shared_ptr<PyProgram> find(PyObject** items, std::size_t count) {
+    for (std::size_t i = 0; i < known_.size(); ++i) {
+      if (!matches(known_[i].signature, items, count)) continue;
+      if (i != 0) std::rotate(known_.begin(), known_.begin() + i, known_.begin() + i + 1);
+      return known_[0].program;
+    }
+    Known fresh;
+    nb::list given;
+    for (std::size_t i = 0; i < count; ++i) {
+      PyArrayObject* array = as_array(items[i]);
+      fresh.signature.push_back(PyArray_TYPE(array) * 64 + PyArray_NDIM(array));
+      for (int d = 0; d < PyArray_NDIM(array); ++d) {
+        fresh.signature.push_back(PyArray_DIM(array, d));
+      }
+      given.append(nb::borrow(items[i]));
+    }
+    nb::object made = make_(given);
+    if (!made.is_none()) fresh.program = nb::cast<std::shared_ptr<PyProgram>>(made);
+    known_.insert(known_.begin(), fresh);
+    if (known_.size() > most_) known_.pop_back();
+    return fresh.program;
+  }
+
+  std::vector<Known> known_;
+  std::vector<int> written_;
+  std::size_t most_;
+};
+
+// A graph, its Programs and the callbacks refer to one another: the collector must see that.
+int programs_traverse(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  if (!nb::inst_ready(self)) return 0;
+  Py_VISIT(nb::inst_ptr<Programs>(self)->make_.ptr());
+  return 0;
+}
+
+int programs_clear(PyObject* self) {
+  if (nb::inst_ready(self)) nb::inst_ptr<Programs>(self)->make_.reset();
+  return 0;
+}
+
+PyType_Slot programs_slots[] = {
+    {Py_tp_traverse, reinterpret_cast<void*>(programs_traverse)},
+    {Py_tp_clear, reinterpret_cast<void*>(programs_clear)},
+    {0, nullptr},
+};
+
+bool enter_from_outside(const char* op_name, Factory factory, int priority) {
+  return enter_kernel(op_name, factory, priority);
+}
+
+std::string isa() {
+#if defined(__x86_64__) && defined(__GNUC__)
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("x86-64-v4")) return "x86-64-v4";
+  if (__builtin_cpu_supports("x86-64-v3")) return "x86-64-v3";
+  return "x86-64";
+#elif defined(__aarch64__)
+  return "aarch64";
+#else
+  return "generic";
+#endif
+}
+
+}  // namespace
+
+NB_MODULE(_core, m) {
+  if (_import_array() < 0) throw nb::python_error();
+  // The threads of the pool do not exist in a forked child: there one thread does the work.
+  pthread_atfork(nullptr, nullptr, [] { omp_set_num_threads(1); });
+  m.doc() = "The native core: prepared steps, programs of them, pooled memory.";
+  nb::class_<PyStep>(m, "Step", "One prepared call of an operator.")
+      .def("run", nb::overload_cast<nb::handle, nb::handle>(&PyStep::run), nb::arg("inputs"),
+           nb::arg("outputs"), "Compute into given dense arrays.")
+      .def("__call__", &PyStep::call, nb::arg("inputs"), "Compute; a tuple of fresh arrays.")
+      .def("scratch", [](const PyStep& self) { return self.step->scratch(); })
+      .def("inplace", [](const PyStep& self, int input, int output) {
+        return self.step->inplace(input, output);
+      });
+  nb::class_<PyProgram>(m, "Program", "Steps over slots, run by one call.")
+      .def(nb::init<nb::list, nb::list, std::vector<int>, std::size_t>(), nb::arg("slots"),
+           nb::arg("calls"), nb::arg("returned"), nb::arg("arena_bytes"))
+      .def_prop_ro("arena_bytes", &PyProgram::arena_bytes)
+      .def_prop_ro("native", &PyProgram::native_calls)
+      .def_prop_ro("callbacks", &PyProgram::callback_calls);
+  nb::class_<Programs>(m, "Programs", "The programs of one graph by signature.",
+                       nb::type_slots(programs_slots))
+      .def(nb::init<nb::object, std::vector<int>, std::size_t>(), nb::arg("make"),
+           nb::arg("written"), nb::arg("most") = 64)
+      .def("__call__", &Programs::call, nb::arg("inputs"), nb::arg("device"))
+      .def("list", &Programs::list);
+  m.def("make_step", &py_make_step, nb::arg("op_name"), nb::arg("inputs"), nb::arg("outputs"),
+        nb::arg("attrs"), nb::sig("def make_step(op_name: str, inputs: list, outputs: list, "
+                                  "attrs: dict) -> Step | None"),
+        "A Step for (dtype, shape) descriptions, or None.");
+  m.def("kernels", [] {
+    nb::dict made;
+    for (const auto& [name, list] : kernels()) made[name.c_str()] = list.size();
+    return made;
+  });
+  m.def("isa", &isa);
+  m.def("threads", &omp_get_max_threads);
+  m.def("set_threads", &omp_set_num_threads);
+  m.def("pool_stats", [] {
+    const PoolStats stats = pool_stats();
+    nb::dict made;
+    made["used"] = stats.used;
+    made["idle"] = stats.idle;
+    made["limit"] = stats.limit;
+    made["fresh"] = stats.fresh;
+    made["reused"] = stats.reused;
+    return made;
+  });
+  m.def("pool_limit", &pool_limit, nb::arg("bytes"));
+  m.attr("enter_kernel") =
+      nb::steal(PyCapsule_New(reinterpret_cast<void*>(&enter_from_outside), kEnterCapsule, nullptr));
+  enter_memory(m.ptr());
+}

@@ -1,0 +1,252 @@
+// Convolution of small images with any number of channels.
+//
+// Sixteen samples lie side by side: data is (N / 16, C, H, W, 16), as layout.py arranges it inside
+// a graph. Every vector is then full, whatever the number of channels. In the words of the
+// operator this is a three-dimensional convolution with a kernel (KH, KW, 1) over (H, W, 16).
+// The gradient for the data is the same correlation of dy with the kernels turned around.
+#include <algorithm>
+#include <cstring>
+
+#include "../kernel.h"
+#include "../parallel.h"
+#include "isa.h"
+
+namespace mg {
+namespace {
+
+constexpr int kBlock = 16;
+
+// Rows `pitch` columns long hold the image and `pad_x` columns of zeros on either side; padding
+// above and below is not stored.
+struct Correlation {
+  int64_t blocks, channels, height, pitch, filters, kh, kw, out_h, out_w, step, pad_y, pad_x;
+  int64_t plane;  // floats of one output channel
+  bool relu;
+};
+
+#define MG_ISA_FILE "kernels/conv_blocked.inl"
+#include "kernels/isa_each.h"
+
+const auto correlate_row_of = MG_PICK(correlate_row);
+const auto kernel_row_of = MG_PICK(kernel_row);
+
+constexpr int kWidths[] = {12, 10, 8, 6, 5, 4, 2, 1};
+
+// Filters of one pass: a width that divides them, or the largest that fits.
+int width_for(int64_t filters, int64_t left) {
+  for (int width : {10, 12, 8, 6, 5, 4}) {
+    if (filters % width == 0) return width;
+  }
+  for (int width : kWidths) {
+    if (width <= left) return width;
+  }
+  return 1;
+}
+
+struct Tile {
+  int64_t first;
+  int width;
+};
+
+std::vector<Tile> tiles_of(int64_t filters) {
+  std::vector<Tile> tiles;
+  for (int64_t f = 0; f < filters; f += tiles.back().width) {
+    tiles.push_back({f, width_for(filters, filters - f)});
+  }
+  return tiles;
+}
+
+double nanoseconds(double flops) { return flops / 60.0; }
+
+// Copies images (count, width, 16) into rows with zeros on either side.
+void widen(const float* from, float* to, int64_t rows, int64_t width, int64_t pad) {
+  const int64_t pitch = width + 2 * pad;
+  parallel_for(rows, pitch * 4.0, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      float* at = to + row * pitch * kBlock;
+      std::memset(at, 0, pad * kBlock * sizeof(float));
+      std::memcpy(at + pad * kBlock, from + row * width * kBlock, width * kBlock * sizeof(float));
+      std::memset(at + (pad + width) * kBlock, 0, pad * kBlock * sizeof(float));
+    }
+  });
+}
+
+enum class Kind { forward, grad_data, grad_weight };
+
+class BlockedConv final : public Step {
+ public:
+  // x (B, C, H, W, 16), w (F, C, KH, KW, 1), y (B, F, OH, OW, 16)
+  BlockedConv(Kind kind, const Desc& x, const Desc& w, const Desc& y, int64_t step, int64_t pad_y,
+              int64_t pad_x, bool biased, bool relu)
+      : kind_(kind), biased_(biased) {
+    Correlation& g = geometry_;
+    const bool back = kind == Kind::grad_data;
+    const Desc &from = back ? y : x, &to = back ? x : y;
+    g.blocks = x.shape[0];
+    g.channels = from.shape[1];
+    g.filters = to.shape[1];
+    g.height = from.shape[2];
+    width_ = from.shape[3];
+    g.kh = w.shape[2];
+    g.kw = w.shape[3];
+    g.out_h = to.shape[2];
+    g.out_w = to.shape[3];
+    g.step = step;
+    g.pad_y = back ? g.kh - 1 - pad_y : pad_y;
+    g.pad_x = back ? g.kw - 1 - pad_x : pad_x;
+    g.pitch = width_ + 2 * g.pad_x;
+    g.plane = g.out_h * g.out_w * kBlock;
+    g.relu = relu;
+    if (kind != Kind::grad_weight) tiles_ = tiles_of(g.filters);
+  }
+
+  std::size_t scratch() const override { return (widened() + turned() + kBlock) * sizeof(float); }
+
+  void run(const void* const* in, void* const* out, void* scratch) override {
+    const Correlation& g = geometry_;
+    float* memory = static_cast<float*>(scratch);
+    const float* data = static_cast<const float*>(in[kind_ == Kind::grad_weight ? 1 : 0]);
+    if (g.pad_x > 0) {
+      widen(data, memory, g.blocks * g.channels * g.height, width_, g.pad_x);
+      data = memory;
+    }
+    if (kind_ == Kind::grad_weight) {
+      weights(data, static_cast<const float*>(in[0]), static_cast<float*>(out[0]));
+      return;
+    }
+    float* weight = memory + widened();
+    turn(static_cast<const float*>(in[1]), weight);
+    correlate(data, weight, biased_ ? static_cast<const float*>(in[2]) : nullptr,
+              static_cast<float*>(out[0]));
+  }
+
+ private:
+  std::size_t widened() const {
+    const Correlation& g = geometry_;
+    return g.pad_x > 0 ? g.blocks * g.channels * g.height * g.pitch * kBlock : 0;
+  }
+  std::size_t turned() const {
+    const Correlation& g = geometry_;
+    return kind_ == Kind::grad_weight ? 0 : g.filters * g.channels * g.kh * g.kw;
+  }
+  double flops() const {
+    const Correlation& g = geometry_;
+    return 2.0 * g.blocks * g.filters * g.plane * g.channels * g.kh * g.kw;
+  }
+
+  // The weights tile by tile, the filters of a tile innermost; for the gradient of the data
+  // filters and channels change places and the kernel is read from its end.
+  void turn(const float* from, float* to) const {
+    const Correlation& g = geometry_;
+    const int64_t taps = g.kh * g.kw;
+    for (const Tile& tile : tiles_) {
+      for (int64_t c = 0; c < g.channels; ++c) {
+        for (int64_t tap = 0; tap < taps; ++tap) {
+          for (int f = 0; f < tile.width; ++f) {
+            const int64_t filter = tile.first + f;
+            *to++ = kind_ == Kind::forward ? from[(filter * g.channels + c) * taps + tap]
+                                           : from[(c * g.filters + filter) * taps + taps - 1 - tap];
+          }
+        }
+      }
+    }
+  }
+
+  void correlate(const float* in, const float* weight, const float* bias, float* out) const {
+    const Correlation& g = geometry_;
+    const int64_t tiles = static_cast<int64_t>(tiles_.size()), rows = tiles * g.out_h;
+    const int64_t image = g.channels * g.height * g.pitch * kBlock;
+    parallel_for(g.blocks * rows, nanoseconds(flops()) / (g.blocks * rows),
+                 [&](int64_t begin, int64_t end) {
+      for (int64_t item = begin; item < end; ++item) {
+        const int64_t b = item / rows, y = item % g.out_h;
+        const Tile& tile = tiles_[item % rows / g.out_h];
+        correlate_row_of(g, in + b * image, weight + tile.first * g.channels * g.kh * g.kw,
+                         bias ? bias + tile.first : nullptr,
+                         out + (b * g.filters + tile.first) * g.plane + y * g.out_w * kBlock, y,
+                         tile.width);
+      }
+    });
+  }
+
+  void weights(const float* in, const float* dy, float* dw) const {
+    const Correlation& g = geometry_;
+    const int64_t at_once = 40, groups = (g.filters + at_once - 1) / at_once;
+    const int64_t rows = g.channels * g.kh;
+    parallel_for(groups * rows, nanoseconds(flops()) / (groups * rows),
+                 [&](int64_t begin, int64_t end) {
+      for (int64_t item = begin; item < end; ++item) {
+        const int64_t f = item / rows * at_once, row = item % rows;
+        kernel_row_of(g, in, dy, dw, f, std::min(at_once, g.filters - f), row / g.kh,
+                      row % g.kh);
+      }
+    });
+  }
+
+  Kind kind_;
+  bool biased_;
+  Correlation geometry_{};
+  int64_t width_ = 0;
+  std::vector<Tile> tiles_;
+};
+
+std::vector<int64_t> three(const Attrs& attrs, const char* name, int64_t fallback) {
+  auto given = attrs.get<std::vector<int64_t>>(name, {});
+  return given.size() == 3 ? given : std::vector<int64_t>(3, fallback);
+}
+
+std::unique_ptr<Step> make(Kind kind, const Desc& x, const Desc& w, const Desc& y,
+                           const Attrs& attrs, bool biased) {
+  for (const Desc* each : {&x, &w, &y}) {
+    if (each->dtype != DType::f32 || each->ndim() != 5 || each->size() < 1) return nullptr;
+  }
+  const auto stride = three(attrs, "stride", 1), dilate = three(attrs, "dilate", 1),
+             pad = three(attrs, "pad", 0);
+  if (x.shape[4] != kBlock || y.shape[4] != kBlock || w.shape[4] != 1 || pad[2] != 0 ||
+      stride[2] != 1 || stride[0] != stride[1] || dilate[0] != 1 || dilate[1] != 1 ||
+      attrs.get<int64_t>("num_group", 1) != 1 ||
+      attrs.get<std::string>("layout", "NCDHW") != "NCDHW") {
+    return nullptr;
+  }
+  const std::string act = attrs.get<std::string>("act_type", "");
+  if (!act.empty() && act != "relu") return nullptr;
+  if (w.shape[0] != y.shape[1] || w.shape[1] != x.shape[1] || x.shape[0] != y.shape[0]) {
+    return nullptr;
+  }
+  for (int axis : {0, 1}) {
+    const int64_t k = w.shape[axis + 2];
+    if ((x.shape[axis + 2] + 2 * pad[axis] - k) / stride[axis] + 1 != y.shape[axis + 2]) {
+      return nullptr;
+    }
+    // turned around it is a correlation only if it takes one step at a time
+    if (kind == Kind::grad_data && (stride[axis] != 1 || pad[axis] >= k)) return nullptr;
+  }
+  return std::make_unique<BlockedConv>(kind, x, w, y, stride[0], pad[0], pad[1], biased,
+                                       act == "relu");
+}
+
+std::unique_ptr<Step> make_forward(const std::vector<Desc>& in, const std::vector<Desc>& out,
+                                   const Attrs& attrs) {
+  if (in.size() < 2) return nullptr;
+  if (in.size() > 2 && (in[2].dtype != DType::f32 || in[2].size() != in[1].shape[0])) return nullptr;
+  return make(Kind::forward, in[0], in[1], out[0], attrs, in.size() > 2);
+}
+
+std::unique_ptr<Step> make_grad_data(const std::vector<Desc>& in, const std::vector<Desc>& out,
+                                     const Attrs& attrs) {
+  return make(Kind::grad_data, out[0], in[1], in[0], attrs, false);
+}
+
+std::unique_ptr<Step> make_grad_weight(const std::vector<Desc>& in, const std::vector<Desc>& out,
+                                       const Attrs& attrs) {
+  return make(Kind::grad_weight, in[1], out[0], in[0], attrs, false);
+}
+
+constexpr int kBeforeOneDnn = 10;
+MG_KERNEL("Convolution", make_forward, kBeforeOneDnn);
+MG_KERNEL("_conv_act", make_forward, kBeforeOneDnn);
+MG_KERNEL("_conv_grad_data", make_grad_data, kBeforeOneDnn);
+MG_KERNEL("_conv_grad_weight", make_grad_weight, kBeforeOneDnn);
+
+}  // namespace
+}  // namespace mg

@@ -1,0 +1,140 @@
+// The loops of conv_blocked.cpp, for one instruction set. An image column is 16 samples wide:
+// kParts vectors of this width. Included several times: no include guard.
+
+typedef float Lane __attribute__((vector_size(MG_WIDTH)));
+typedef float LooseLane __attribute__((vector_size(MG_WIDTH), aligned(4), may_alias));
+constexpr int kLanes = MG_WIDTH / 4;
+constexpr int kParts = kBlock / kLanes;
+// Accumulators kept in registers at once: 32 vector registers with AVX-512, 16 before.
+constexpr int kAccumulators = MG_WIDTH == 64 ? 25 : 10;
+
+MG_INLINE Lane column(const float* p) { return *reinterpret_cast<const LooseLane*>(p); }
+MG_INLINE void keep(float* p, Lane v) { *reinterpret_cast<LooseLane*>(p) = v; }
+
+// FT filters at XT neighbouring outputs of one row; `row` is where the window of the first begins.
+template <int FT, int XT>
+MG_INLINE void outputs(const Correlation& g, const float* row, const float* weight,
+                       const float* bias, float* out, int64_t ky0, int64_t ky1, int64_t kx0,
+                       int64_t kx1) {
+  for (int part = 0; part < kParts; ++part) {
+    Lane sum[FT][XT];
+    for (int f = 0; f < FT; ++f) {
+      for (int x = 0; x < XT; ++x) sum[f][x] = Lane{} + (bias ? bias[f] : 0.0f);
+    }
+    for (int64_t c = 0; c < g.channels; ++c) {
+      for (int64_t ky = ky0; ky < ky1; ++ky) {
+        const float* from = row + (c * g.height + ky) * g.pitch * kBlock + part * kLanes;
+        const float* w = weight + ((c * g.kh + ky) * g.kw) * FT;
+        for (int64_t kx = kx0; kx < kx1; ++kx) {
+          Lane value[XT];
+          for (int x = 0; x < XT; ++x) value[x] = column(from + (kx + x * g.step) * kBlock);
+          for (int f = 0; f < FT; ++f) {
+            const Lane one = Lane{} + w[kx * FT + f];
+            for (int x = 0; x < XT; ++x) sum[f][x] += one * value[x];
+          }
+        }
+      }
+    }
+    for (int f = 0; f < FT; ++f) {
+      for (int x = 0; x < XT; ++x) {
+        Lane v = sum[f][x];
+        if (g.relu) v = v < 0.0f ? Lane{} : v;
+        keep(out + f * g.plane + x * kBlock + part * kLanes, v);
+      }
+    }
+  }
+}
+
+// One row of outputs of FT filters, XT at a time, then one at a time.
+template <int FT, int XT>
+void row_of(const Correlation& g, const float* in, const float* weight, const float* bias,
+            float* out, int64_t y) {
+  // Rows and columns of the window that lie in the padding add nothing: they are left out.
+  const int64_t top = y * g.step - g.pad_y;
+  const int64_t ky0 = std::max<int64_t>(0, -top), ky1 = std::min(g.kh, g.height - top);
+  const float* row = in + top * g.pitch * kBlock;
+  int64_t x = 0;
+  for (; x + XT <= g.out_w; x += XT) {
+    const int64_t left = x * g.step;
+    const int64_t kx0 = std::max<int64_t>(0, g.pad_x - (left + (XT - 1) * g.step));
+    const int64_t kx1 = std::min(g.kw, g.pitch - g.pad_x - left);
+    outputs<FT, XT>(g, row + left * kBlock, weight, bias, out + x * kBlock, ky0, ky1, kx0, kx1);
+  }
+  for (; x < g.out_w; ++x) {
+    outputs<FT, 1>(g, row + x * g.step * kBlock, weight, bias, out + x * kBlock, ky0, ky1, 0,
+                   g.kw);
+  }
+}
+
+// Gradients of the weights of FT filters at TT neighbouring kernel columns, summed over all
+// samples and positions.
+template <int FT, int TT>
+MG_INLINE void taps(const Correlation& g, const float* in, const float* dy, float* dw, int64_t c,
+                    int64_t ky, int64_t kx) {
+  Lane sum[FT][TT] = {};
+  const int64_t y0 = std::max<int64_t>(0, (g.pad_y - ky + g.step - 1) / g.step);
+  const int64_t y1 = std::min(g.out_h, (g.height - 1 + g.pad_y - ky) / g.step + 1);
+  for (int64_t b = 0; b < g.blocks; ++b) {
+    const float* image = in + (b * g.channels + c) * g.height * g.pitch * kBlock;
+    const float* grads = dy + b * g.filters * g.plane;
+    for (int64_t y = y0; y < y1; ++y) {
+      const float* from = image + ((y * g.step + ky - g.pad_y) * g.pitch + kx) * kBlock;
+      const float* at = grads + y * g.out_w * kBlock;
+      for (int64_t x = 0; x < g.out_w; ++x) {
+        for (int part = 0; part < kParts; ++part) {
+          Lane one[FT];
+          for (int f = 0; f < FT; ++f) one[f] = column(at + f * g.plane + part * kLanes);
+          for (int t = 0; t < TT; ++t) {
+            const Lane value = column(from + t * kBlock + part * kLanes);
+            for (int f = 0; f < FT; ++f) sum[f][t] += one[f] * value;
+          }
+        }
+        at += kBlock;
+        from += g.step * kBlock;
+      }
+    }
+  }
+  for (int f = 0; f < FT; ++f) {
+    for (int t = 0; t < TT; ++t) {
+      float total = 0;
+      for (int i = 0; i < kLanes; ++i) total += sum[f][t][i];
+      dw[(f * g.channels * g.kh) * g.kw + t] = total;
+    }
+  }
+}
+
+template <int TT>
+MG_INLINE void taps_of(const Correlation& g, const float* in, const float* dy, float* dw,
+                       int64_t f, int64_t count, int64_t c, int64_t ky, int64_t kx) {
+  constexpr int most = kAccumulators / TT > 8 ? 8 : kAccumulators / TT;
+  const int64_t end = f + count;
+  auto at = [&](int64_t i) { return dy + i * g.plane; };
+  auto to = [&](int64_t i) { return dw + ((i * g.channels + c) * g.kh + ky) * g.kw + kx; };
+  for (; f + most <= end; f += most) taps<most, TT>(g, in, at(f), to(f), c, ky, kx);
+  for (; f + 2 <= end; f += 2) taps<2, TT>(g, in, at(f), to(f), c, ky, kx);
+  for (; f < end; ++f) taps<1, TT>(g, in, at(f), to(f), c, ky, kx);
+}
+
+// The gradients of `count` filters for one row of the kernel of channel c.
+void kernel_row(const Correlation& g, const float* in, const float* dy, float* dw, int64_t f,
+                int64_t count, int64_t c, int64_t ky) {
+  int64_t kx = 0;
+  for (; kx + 5 <= g.kw; kx += 5) taps_of<5>(g, in, dy, dw, f, count, c, ky, kx);
+  for (; kx + 3 <= g.kw; kx += 3) taps_of<3>(g, in, dy, dw, f, count, c, ky, kx);
+  for (; kx < g.kw; ++kx) taps_of<1>(g, in, dy, dw, f, count, c, ky, kx);
+}
+
+void correlate_row(const Correlation& g, const float* in, const float* weight, const float* bias,
+                   float* out, int64_t y, int width) {
+  constexpr bool wide = MG_WIDTH == 64;
+  switch (width) {
+    case 12: return row_of<12, wide ? 2 : 1>(g, in, weight, bias, out, y);
+    case 10: return row_of<10, wide ? 2 : 1>(g, in, weight, bias, out, y);
+    case 8: return row_of<8, wide ? 3 : 1>(g, in, weight, bias, out, y);
+    case 6: return row_of<6, wide ? 4 : 2>(g, in, weight, bias, out, y);
+    case 5: return row_of<5, wide ? 4 : 2>(g, in, weight, bias, out, y);
+    case 4: return row_of<4, wide ? 4 : 2>(g, in, weight, bias, out, y);
+    case 2: return row_of<2, wide ? 8 : 4>(g, in, weight, bias, out, y);
+    default: return row_of<1, wide ? 8 : 4>(g, in, weight, bias, out, y);
+  }
+}

@@ -1,0 +1,98 @@
+// How NumPy arrays get pooled memory: a memory handler of NumPy's (NEP 49) over the pool.
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "numpy.h"
+#include "pool.h"
+
+namespace mg {
+namespace {
+
+void* take(void*, std::size_t size) noexcept {
+  try {
+    return pool_take(size);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+
+void* take_zeroed(void*, std::size_t count, std::size_t size) noexcept {
+  try {
+    return pool_take(count * size, true);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+
+void* resize(void*, void* old, std::size_t size) noexcept {
+  if (old == nullptr) return take(nullptr, size);
+  const std::size_t had = pool_size_of(old);
+  if (had == 0) return std::realloc(old, size);
+  void* made = take(nullptr, size);
+  if (made != nullptr) {
+    std::memcpy(made, old, had < size ? had : size);
+    pool_give(old);
+  }
+  return made;
+}
+
+void give(void*, void* pointer, std::size_t) noexcept { pool_give(pointer); }
+
+PyDataMem_Handler handler = {"minigluon", 1, {nullptr, take, take_zeroed, resize, give}};
+PyObject* capsule = nullptr;
+
+PyObject* pooled_begin(PyObject*, PyObject*) { return PyDataMem_SetHandler(capsule); }
+
+PyObject* pooled_end(PyObject*, PyObject* before) {
+  PyObject* ours = PyDataMem_SetHandler(before);
+  if (ours == nullptr) return nullptr;
+  Py_DECREF(ours);
+  Py_RETURN_NONE;
+}
+
+PyObject* empty(PyObject*, PyObject* args) {
+  PyObject* shape;
+  PyArray_Descr* descr = nullptr;
+  if (!PyArg_ParseTuple(args, "OO&", &shape, PyArray_DescrConverter, &descr)) return nullptr;
+  const int type_num = descr->type_num;
+  Py_DECREF(descr);
+  PyArray_Dims dims{nullptr, 0};
+  if (!PyArray_IntpConverter(shape, &dims)) return nullptr;
+  PyObject* made = fresh_array(type_num, dims.len, dims.ptr);
+  PyDimMem_FREE(dims.ptr);
+  return made;
+}
+
+PyMethodDef methods[] = {
+    {"pooled_begin", pooled_begin, METH_NOARGS,
+     "From now on big NumPy arrays of this thread lie in the pool; what pooled_end is given."},
+    {"pooled_end", pooled_end, METH_O, "The end of pooled_begin."},
+    {"empty", empty, METH_VARARGS, "empty(shape, dtype): an unset array, pooled where it is big."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+}  // namespace
+
+Pooled::Pooled() : before_(PyDataMem_SetHandler(capsule)) {}
+
+Pooled::~Pooled() {
+  PyObject* ours = PyDataMem_SetHandler(before_);
+  Py_XDECREF(ours);
+  Py_XDECREF(before_);
+}
+
+PyObject* fresh_array(int type_num, int ndim, const npy_intp* dims) {
+  std::size_t bytes = 8;
+  for (int i = 0; i < ndim; ++i) bytes *= static_cast<std::size_t>(dims[i]);
+  if (bytes < kPooledFrom) return PyArray_EMPTY(ndim, const_cast<npy_intp*>(dims), type_num, 0);
+  Pooled pooled;
+  return PyArray_EMPTY(ndim, const_cast<npy_intp*>(dims), type_num, 0);
+}
+
+void enter_memory(PyObject* module) {
+  capsule = PyCapsule_New(&handler, "mem_handler", nullptr);
+  PyModule_AddFunctions(module, methods);
+}
+
+}  // namespace mg
