@@ -9,7 +9,7 @@
 
 #include "../kernel.h"
 #include "../parallel.h"
-#include "isa.h"
+#include "sets.h"
 
 namespace mg {
 namespace {
@@ -25,7 +25,7 @@ struct Correlation {
 };
 
 #define MG_ISA_FILE "kernels/conv_blocked.inl"
-#include "kernels/isa_each.h"
+#include "kernels/each_set.h"
 
 const auto correlate_row_of = MG_PICK(correlate_row);
 const auto kernel_row_of = MG_PICK(kernel_row);

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include <omp.h>
+#include "../parallel.h"
 
 namespace mg::onednn {
 
@@ -33,7 +33,7 @@ Threads::~Threads() {
 }
 
 int Threads::for_flops(double flops) {
-  return flops < 4e6 ? 1 : omp_get_max_threads();  // 4e6: about 40 us of one core
+  return threads_for(flops / 80.0);  // a core does about 80 a nanosecond
 }
 
 dnnl::primitive_attr user_scratch() {
@@ -53,35 +53,16 @@ Call::Call(dnnl::primitive primitive, std::vector<Argument> arguments)
   }
 }
 
-Call::Call(Call&& other) noexcept
-    : primitive_(std::move(other.primitive_)),
-      arguments_(std::move(other.arguments_)),
-      memories_(std::move(other.memories_)) {}
-
-Call& Call::operator=(Call&& other) noexcept {
-  primitive_ = std::move(other.primitive_);
-  arguments_ = std::move(other.arguments_);
-  memories_ = std::move(other.memories_);
-  return *this;
-}
-
 void Call::run(const void* const* pointers) const {
   constexpr std::size_t most = 12;
   dnnl_exec_arg_t given[most];
   const std::size_t count = arguments_.size();
-  const bool mine = !busy_.test_and_set(std::memory_order_acquire);
-  std::vector<dnnl::memory> others;  // made only if another thread is in here
-  if (!mine) {
-    for (const Argument& each : arguments_) others.emplace_back(each.layout, engine(), nullptr);
-  }
-  std::vector<dnnl::memory>& memories = mine ? memories_ : others;
   for (std::size_t i = 0; i < count && i < most; ++i) {
-    memories[i].set_data_handle(const_cast<void*>(pointers[i]));
-    given[i] = {arguments_[i].name, memories[i].get()};
+    memories_[i].set_data_handle(const_cast<void*>(pointers[i]));
+    given[i] = {arguments_[i].name, memories_[i].get()};
   }
   const dnnl_status_t status = dnnl_primitive_execute(
       primitive_.get(), stream().get(), static_cast<int>(count), given);
-  if (mine) busy_.clear(std::memory_order_release);
   dnnl::error::wrap_c_api(status, "oneDNN could not run a primitive");
 }
 

@@ -1,7 +1,6 @@
 // What the oneDNN kernels share: the engine, a prepared call, how many threads a call is worth.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -48,18 +47,14 @@ class Call {
 
   Call() = default;
   Call(dnnl::primitive primitive, std::vector<Argument> arguments);
-  Call(Call&& other) noexcept;
-  Call& operator=(Call&& other) noexcept;
   explicit operator bool() const { return static_cast<bool>(primitive_); }
 
-  // May be called by several threads at once.
   void run(const void* const* pointers) const;
 
  private:
   dnnl::primitive primitive_;
   std::vector<Argument> arguments_;
-  mutable std::vector<dnnl::memory> memories_;
-  mutable std::atomic_flag busy_ = ATOMIC_FLAG_INIT;  // someone is using memories_
+  mutable std::vector<dnnl::memory> memories_;  // runs of one Step never overlap
 };
 
 // A copy from one layout to another.
