@@ -257,7 +257,13 @@ class Operator:
                 given[name] = value
         while arrays and arrays[-1] is None:
             arrays.pop()
-        return arrays, self.parse(given)
+        attrs = self.parse(given)
+        if self._inputs is not None and any(array is None for array in arrays):
+            # a gap for an input that these attributes do not have: those behind it move up
+            wanted = self._inputs(attrs)
+            arrays = [array for name, array in zip(names, arrays, strict=False)
+                      if array is not None or name in wanted]
+        return arrays, attrs
 
     def check_inputs(self, arrays: Sequence[Any], attrs: Attrs) -> None:
         """Complain about arrays that are missing or too many for these attributes."""

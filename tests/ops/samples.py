@@ -4,6 +4,7 @@ from __future__ import annotations
 import samples_core
 import samples_image
 import samples_nn
+import samples_rnn
 from sample import Sample
 
 from minigluon.ops import registry
@@ -14,7 +15,7 @@ __all__ = ["ALL", "EXEMPT", "SAMPLES"]
 EXEMPT: dict[str, str] = {}
 
 SAMPLES: dict[str, list[Sample]] = {}
-for _family in (samples_core, samples_image, samples_nn):
+for _family in (samples_core, samples_image, samples_nn, samples_rnn):
     for _name, _samples in _family.SAMPLES.items():
         SAMPLES.setdefault(registry[_name].name, []).extend(_samples)
 

@@ -4,6 +4,7 @@ from . import (
     batchnorm,
     channel,
     conv,
+    ctc,
     deconv,
     dense,
     dropout,
@@ -11,8 +12,10 @@ from . import (
     loss,
     norm,
     pool,
+    recurrent,
+    rnn,
     softmax,
 )
 
-__all__ = ["activation", "batchnorm", "channel", "conv", "deconv", "dense", "dropout",
-           "embedding", "loss", "norm", "pool", "softmax"]
+__all__ = ["activation", "batchnorm", "channel", "conv", "ctc", "deconv", "dense", "dropout",
+           "embedding", "loss", "norm", "pool", "recurrent", "rnn", "softmax"]
