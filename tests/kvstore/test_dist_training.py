@@ -64,7 +64,7 @@ def test_two_runs_are_bitwise_equal_whatever_the_order_of_arrival(tmp_path):
 
 
 def test_dist_async_learns(tmp_path):
-    output = launch(4, 2, "--store", "dist_async", "--steps", 0, "--epochs", 4, "--lr", 0.05,
+    output = launch(4, 2, "--store", "dist_async", "--steps", 0, "--epochs", 4, "--lr", 0.2,
                     "--momentum", 0, "--test")
     accuracy = float(re.search(r"test accuracy: ([\d.]+)", output).group(1))
     assert accuracy >= 0.90
