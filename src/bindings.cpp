@@ -359,11 +359,9 @@ class PyProgram : Host {
       PyObject* array = PyTuple_GET_ITEM(made, static_cast<Py_ssize_t>(i));
       const Slot& slot = program_.slots[index];
       if (slot.known && !fits(array, slot.desc)) return false;
-      if (slot.known && (!is_dense(as_array(array)) || in_arena(as_array(array)))) {
-        array = reinterpret_cast<PyObject*>(
-            PyArray_NewCopy(as_array(array), NPY_CORDER));
-        if (array == nullptr) return false;
-      } else if (PyArray_Check(array) && in_arena(as_array(array))) {
+      const bool numpy = PyArray_Check(array);
+      if (numpy && ((slot.known && !is_dense(as_array(array))) ||
+                    shows_temporary(call, as_array(array), pointers))) {
         array = PyArray_NewCopy(as_array(array), NPY_CORDER);
         if (array == nullptr) return false;
       } else {
@@ -388,9 +386,17 @@ class PyProgram : Host {
     return false;
   }
 
-  bool in_arena(PyArrayObject* array) const {
+  // Whether an array is a view of an input whose memory is used for something else later.
+  bool shows_temporary(const Call& call, PyArrayObject* array, void** pointers) const {
     const char* data = static_cast<const char*>(PyArray_DATA(array));
-    return arena_ != nullptr && data >= arena_ && data < arena_ + program_.arena_bytes;
+    for (int index : call.in) {
+      const int root = program_.root(index);
+      const Place place = program_.slots[root].place;
+      if (place != Place::arena && (place != Place::output || root == index)) continue;
+      const char* begin = static_cast<const char*>(pointers[root]);
+      if (data >= begin && data < begin + program_.slots[index].desc.bytes()) return true;
+    }
+    return false;
   }
 
   // Every number that a run uses as an index is one; a wrong plan must not write anywhere.

@@ -5,12 +5,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..base import ArgumentError, GradientError, MXNetError
+from ..device.cpu import native
 from ..dispatch import call
 from ..ops import Attrs, Operator
 from ..ops.operator import MaybeShape
 from .gradient import gradient
 from .infer import infer_dtype, infer_shape, locate
 from .ir import Entry, Node, impure, mutated, substitute, topological, topological_until, variables
+from .lower import lower
 from .rewrite import merge_common
 
 __all__ = ["CompiledGraph", "GraphOperator"]
@@ -84,6 +86,7 @@ class CompiledGraph:
         self._returned = [*self.outputs, *self.hidden]
         self._plan()
         self.operator = self._record()
+        self._programs = self._native_programs() if native.enabled else None
 
     # -- making the program --------------------------------------------------------------------
 
@@ -138,12 +141,28 @@ class CompiledGraph:
             aux=[name for name, node in zip(self.input_names, self.variables, strict=True)
                  if node in written])
 
+    def _native_programs(self) -> Any:
+        """The native programs, made for each combination of types and shapes when first met."""
+        names = self.operator.mutates
+        written = [i for i, name in enumerate(self.input_names) if name in names]
+        returned, variables, training = self._returned, self.variables, self.training
+
+        def make(arrays: Sequence[Any]) -> Any:
+            return lower(returned, variables, arrays, training)
+
+        return native.core.Programs(make, written)
+
     # -- running it ----------------------------------------------------------------------------
 
     def _run(self, inputs: Sequence[Any], device: Any) -> tuple[Any, ...]:
+        if self._programs is not None and device.type == "cpu":
+            results = self._programs(inputs, device)
+            if results is not None:
+                visible = len(self.outputs)
+                return results if visible == 1 else tuple(_own(list(results), visible))
         slots = [*inputs, *[None] * (self._count - len(inputs))]
         training = self.training
-        step = None
+        step = None  # the same in Python, one call after the other
         try:
             for step in self._steps:
                 results = call(step.op, [slots[i] for i in step.inputs], step.attrs, device,

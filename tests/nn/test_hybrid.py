@@ -72,7 +72,8 @@ def test_hybridized_equals_eager(make, flags, tmp_path):
     graph.load_parameters(str(tmp_path / "net.params"))
     graph.hybridize(**flags)
     for one, other in zip(train(eager, x), train(graph, x.copy()), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-6)
+        # native kernels add up in another order than the plain bodies
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
 
 
 def test_batch_size_and_mode_may_change_between_calls():

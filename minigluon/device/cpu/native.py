@@ -14,10 +14,12 @@ from typing import Any
 
 from ...base import env_int
 
-__all__ = ["core", "desc_of", "enabled", "has_kernel", "onednn", "reason", "step"]
+__all__ = ["DTYPES", "core", "desc_of", "enabled", "has_kernel", "onednn", "reason", "step"]
 
 Desc = tuple[str, tuple[int, ...]]
 
+DTYPES = ("float32", "float64", "float16", "int32", "int64", "uint8", "int8", "bool")
+"""The element types that kernels may know."""
 core: Any = None
 """The extension `minigluon._core`, or None."""
 onednn = False

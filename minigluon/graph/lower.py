@@ -1,0 +1,145 @@
+"""From a graph and the types and shapes of its inputs to a native Program."""
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ..base import MXNetError
+from ..device.cpu import native
+from ..dispatch import call
+from ..ops import Attrs
+from .infer import Inferred, infer_dtype, infer_shape, locate
+from .ir import Entry, Node, mutated, topological
+from .plan import Call, Desc, bytes_of, plan
+
+__all__ = ["Pass", "lower"]
+
+Pass = Callable[[Sequence[Entry], Mapping[Entry, Desc], bool], list[Entry]]
+"""A rewriting for known types and shapes: ``(entries, descs, training) -> entries``, one for one."""
+
+PASSES: tuple[Pass, ...] = ()
+"""What is done to a graph before it becomes a program, in order."""
+
+# Operators whose output has the elements of input 0 in the same order: they cost nothing.
+_SAME_MEMORY = frozenset({
+    "Reshape", "Flatten", "expand_dims", "squeeze", "reshape_like", "_copy", "BlockGrad",
+    "_sum_like", "_broadcast_like", "Cast",
+})
+_Found = Mapping[Entry, Desc]
+
+
+def lower(returned: Sequence[Entry], variables: Sequence[Node], arrays: Sequence[Any],
+          training: bool) -> Any:
+    """A native Program for inputs like `arrays`, or None where none can be made.
+
+    Args:
+        returned: the entries to compute.
+        variables: the inputs; more than needed is allowed.
+        arrays: one array for each of them (their values do not matter).
+        training: the mode.
+    """
+    if any(0 in array.shape or array.ndim == 0 for array in arrays):
+        return None  # the rules read a 0 as "unknown"
+    inputs = {node: native.desc_of(array) for node, array in zip(variables, arrays, strict=True)}
+    entries = list(returned)
+    try:
+        descs = _descs(entries, inputs)
+        for rewrite in PASSES:
+            entries = rewrite(entries, descs, training)
+            descs = _descs(entries, inputs)
+    except MXNetError:
+        return None  # running it says what is wrong, at the node where it is
+    return _Lowering(entries, variables, descs, training).program()
+
+
+def _descs(entries: Sequence[Entry], inputs: Mapping[Node, Desc]) -> dict[Entry, Desc]:
+    """Type and shape of every entry for which the rules tell both."""
+    shapes: Inferred[tuple[int, ...]] = infer_shape(
+        entries, {node: desc[1] for node, desc in inputs.items()})
+    dtypes = infer_dtype(entries, {node: desc[0] for node, desc in inputs.items()})
+    found: dict[Entry, Desc] = {Entry(node, 0): desc for node, desc in inputs.items()}
+    for entry, shape in shapes.entries.items():
+        dtype = dtypes.entries.get(entry)
+        if shape is not None and 0 not in shape and dtype is not None:
+            found.setdefault(entry, (dtype, shape))
+    return found
+
+
+class _Lowering:
+    """One graph on its way to a program."""
+
+    def __init__(self, entries: Sequence[Entry], variables: Sequence[Node], descs: _Found,
+                 training: bool) -> None:
+        self.entries = entries
+        self.variables = variables
+        self.known = descs
+        self.training = training
+        self.nodes = [node for node in topological(entries) if node.op is not None]
+        self.slots: dict[Entry, int] = {Entry(node, 0): i for i, node in enumerate(variables)}
+        self.descs: list[Desc | None] = [descs[entry] for entry in self.slots]
+        self.wanted = {entry for node in self.nodes for entry in node.inputs} | set(entries)
+        self.written = {entry for node in self.nodes for entry in mutated(node, training)}
+
+    def program(self) -> Any:
+        calls = [self._call(node) for node in self.nodes]
+        made = plan(calls, len(self.variables), self.descs,
+                    [self.slots[entry] for entry in self.entries])
+        slots = [tuple(slot) if slot.dtype in native.DTYPES else (slot.place, slot.where, None, ())
+                 for slot in made.slots]
+        return native.core.Program(slots, made.calls,
+                                   made.returned, made.arena_bytes)
+
+    def _call(self, node: Node) -> Call:
+        op = node.op
+        assert op is not None
+        inputs = tuple(self.slots[entry] for entry in node.inputs)
+        outputs = node.outputs(hidden=True)
+        if self._same_memory(node, outputs):
+            return Call("alias", inputs, (self._slot(outputs[0]),), None)
+        step = self._native(node, outputs)
+        if step is not None:
+            return Call(step, inputs, tuple(self._slot(entry) for entry in outputs), step)
+        kept = tuple(self._slot(entry) if entry in self.wanted else -1 for entry in outputs)
+        return Call(None, inputs, kept, _callback(node, self.training))
+
+    def _slot(self, entry: Entry) -> int:
+        slot = self.slots.setdefault(entry, len(self.slots))
+        if slot == len(self.descs):
+            self.descs.append(self.known.get(entry))
+        return slot
+
+    def _same_memory(self, node: Node, outputs: Sequence[Entry]) -> bool:
+        assert node.op is not None
+        if node.op.name not in _SAME_MEMORY or len(outputs) != 1:
+            return False
+        source, target = self.known.get(node.inputs[0]), self.known.get(outputs[0])
+        return (source is not None and target is not None and source[0] == target[0]
+                and bytes_of(source) == bytes_of(target) and node.inputs[0] not in self.written)
+
+    def _native(self, node: Node, outputs: Sequence[Entry]) -> Any:
+        op = node.op
+        assert op is not None
+        if not native.has_kernel(op.name) or op.needs_rng or op.needs_device:
+            return None
+        ins = [self.known.get(entry) for entry in node.inputs]
+        outs = [self.known.get(entry) for entry in outputs]
+        if None in ins or None in outs:
+            return None
+        attrs: Attrs = node.attrs
+        if op.needs_training:
+            attrs = {"training": self.training, **attrs}
+        return native.step(op.name, ins, outs, attrs)  # type: ignore[arg-type]
+
+
+def _callback(node: Node, training: bool) -> Callable[[Any, Sequence[Any]], tuple[Any, ...]]:
+    """A step in Python: the operator as dispatch runs it."""
+    op, attrs = node.op, node.attrs
+    assert op is not None
+
+    def run(device: Any, arrays: Sequence[Any]) -> tuple[Any, ...]:
+        try:
+            return call(op, arrays, attrs, device, training)
+        except MXNetError as error:
+            raise locate(error, node) from error.__cause__
+
+    return run
