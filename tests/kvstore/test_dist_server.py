@@ -139,7 +139,7 @@ def test_a_fast_worker_may_be_several_steps_ahead():
     assert value(b(say.PushPull, (item([10, 0, 0]),)), "w1") == [[23, 0, 0]]
     actions = b(say.PushPull, (item([10, 0, 0]),))
     assert value(actions, "w0") == value(actions, "w1") == [[36, 0, 0]]
-    assert made.rules[0][-1][0].calls == [("w", 0, 1.0, (3,))] * 3
+    assert made.updates.rules[0][-1][0].calls == [("w", 0, 1.0, (3,))] * 3
 
 
 def made_rule(worker, **settings):
@@ -358,7 +358,7 @@ def test_all_workers_have_to_set_the_same_optimizer():
     assert "worker 1 sets other" in error(b(say.SetOptimizer, 0, "other", {"lr": 0.1}))
     made_rule(b, lr=0.1)
     made_rule(b, lr=0.5)  # a second one, for a second phase: b is the first to say so
-    assert made.rules[0][-1][0].lr == 0.5
+    assert made.updates.rules[0][-1][0].lr == 0.5
     assert "'lr' of rule is 3 on worker 0 and 0.5" in error(
         a(say.SetOptimizer, 0, "rule", {"lr": 3}))
 
@@ -382,7 +382,7 @@ def test_settings_hold_from_the_next_push_on_also_for_a_step_that_is_still_open(
     b(say.Push, (item([1, 1, 1]),))  # completes step 1, which began before the change
     b(say.UpdateSettings, 0, {"lr": 0.5})
     b(say.Push, (item([1, 1, 1]),))
-    assert [call[2] for call in made.rules[0][-1][0].calls] == [1.0, 0.5]
+    assert [call[2] for call in made.updates.rules[0][-1][0].calls] == [1.0, 0.5]
     assert value(a(say.Pull, (bare(),)), "w0") == [[3, 3, 3]]
 
 
@@ -395,7 +395,7 @@ def test_settings_go_back_for_a_key_that_is_a_step_behind():
     a(say.UpdateSettings, 0, {"lr": 0.5})
     b(say.Push, (item([1, 1, 1], 0),))
     a(say.Push, (item([1, 1, 1], 0),))
-    assert [call[2] for call in made.rules[0][-1][0].calls] == [0.5]
+    assert [call[2] for call in made.updates.rules[0][-1][0].calls] == [0.5]
     message = abort(b(say.Push, (item([1, 1, 1], 1),)))  # b pushed y under the new setting
     assert "lr is 1.0 on worker 0 and 0.5 on worker 1" in message.reason
 
@@ -408,7 +408,7 @@ def test_states_travel_as_arrays():
         "states": [["w", 0, ["array", None]]], "counts": [["w", 4]]}
     assert action.message.items[0].data.tolist() == [0, 1, 2]
     a(say.LoadStates, 0, action.message.layout, action.message.items)
-    first, second = made.rules[0][-1][0].kept["w", 0]
+    first, second = made.updates.rules[0][-1][0].kept["w", 0]
     assert first.tolist() == [0, 1, 2] and second is None
     assert "not a layout" in error(a(say.LoadStates, 0, {"states": [["w"]]}, ()))
     assert "no optimizer" in error(a(say.SaveStates, 4))

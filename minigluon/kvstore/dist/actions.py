@@ -3,9 +3,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .messages import Message
+from .messages import Abort, Message
 
-__all__ = ["Action", "Limits", "Log", "Send", "Stop"]
+__all__ = ["Action", "Fatal", "Limits", "Log", "Refusal", "Send", "Stop"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,18 @@ class Stop:
 
 
 Action = Send | Log | Stop
+
+
+class Refusal(Exception):
+    """A request that cannot be done; nothing was changed."""
+
+
+class Fatal(Exception):
+    """The job cannot go on; carries what the scheduler is told."""
+
+    def __init__(self, abort: Abort) -> None:
+        super().__init__(abort.reason)
+        self.abort = abort
 
 
 @dataclass(frozen=True, slots=True)

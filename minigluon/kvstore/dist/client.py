@@ -10,79 +10,26 @@ import os
 import threading
 import time
 import uuid
-from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from ...base import KVStoreError, KVStoreTimeout, PeerLost
+from ...base import KVStoreError
 from . import messages as say
 from .environment import Job, listen_host, resolve
-from .link import Closed, Frame, Opened, Received, Transport
+from .link import Closed, Opened, Received, Transport
 from .messages import SCHEDULER, Message, Node, Role
+from .requests import Answer, Failure, Pending, Requests
 from .transport import ZmqTransport
 from .wire import WireError, decode, encode
 
-__all__ = ["Client", "Failure", "Pending"]
+__all__ = ["Client"]
 
-Answer = Callable[[Message], None]
 _TICK = 0.2
 _SLACK = 2.0       # the scheduler's own deadlines come first: it knows more
 _VERDICT = 3.0     # how long the scheduler may take to say what happened
-_ROOM = 512 << 20  # bytes of requests under way
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """Why this worker cannot go on.
-
-    Args:
-        error: kind, as in `messages.Abort`.
-        text: the message.
-        code: exit code of a process that dies of it.
-    """
-
-    error: str
-    text: str
-    code: int
-
-    def exception(self) -> KVStoreError:
-        """A new exception for one caller."""
-        kinds = {"lost": PeerLost, "crash": PeerLost, "timeout": KVStoreTimeout}
-        made = kinds.get(self.error, KVStoreError)(self.text)
-        made.exit_code = self.code  # type: ignore[attr-defined]
-        return made
-
-
-@dataclass(eq=False)
-class Pending:
-    """A request that is not answered yet.
-
-    Args:
-        node: who has to answer.
-        seq: its number.
-        what: the request in words, for messages.
-        frames: kept until it is answered.
-        answer: called in the network thread with the answer.
-        failed: called in the network thread if there will be none.
-        buffers: memory the frames refer to, to be reused afterwards.
-    """
-
-    node: Node
-    seq: int
-    what: str
-    frames: Sequence[Frame]
-    since: float
-    answer: Answer | None = None
-    failed: Callable[[KVStoreError], None] | None = None
-    buffers: list[np.ndarray[Any, Any]] = field(default_factory=list)
-    size: int = 0
-    warned: bool = False
-    reply: Message | None = None
-    error: KVStoreError | None = None
-    ended: threading.Event = field(default_factory=threading.Event)
+_FORCE = 4.0       # how long a script may fail to notice that the job is over
 
 
 class Client:
@@ -102,29 +49,21 @@ class Client:
         self.uid = uuid.uuid4().hex[:16]
         self.me = Node(Role.WORKER, -1)
         self.members: dict[Node, say.Member] = {}
-        self.failure: Failure | None = None
+        self.requests = Requests(lambda message: encode(message, self.me, self.job.incarnation))
         self.delivered = False
         self.step, self.key = 0, ""
         self.closed = False
         self.pid = os.getpid()
-        self._making = threading.Lock()
-        self._lock = threading.Condition()
-        self._seq = 0
-        self._pending: dict[int, Pending] = {}
-        self._size = 0
-        self._outbox: deque[Pending] = deque()
         self._nodes: dict[int, Node] = {}
         self._peers: dict[Node, int] = {}
         self._standing: set[Node] = set()
-        self._raised: list[KVStoreError] = []
-        self._spare: dict[int, list[np.ndarray[Any, Any]]] = {}
         self._ready = threading.Event()
         self._over = threading.Event()
         self._verdict: tuple[float, Failure] | None = None
         self._leaving = False
         self._barriers = 0
         self._beat = self._began = time.monotonic()
-        self._failed_at = 0.0
+        self._warned = 0.0
         self._thread = threading.Thread(target=self._run, name="minigluon-kvstore", daemon=True)
 
     # -- start and end --------------------------------------------------------------------------
@@ -138,6 +77,11 @@ class Client:
         while not self._ready.wait(_TICK) and self.failure is None:
             continue
         self.check()
+
+    @property
+    def failure(self) -> Failure | None:
+        """Why this worker cannot go on, if so."""
+        return self.requests.failure
 
     @property
     def rank(self) -> int:
@@ -175,7 +119,7 @@ class Client:
         if self.failure is not None or self.closed or self.rank < 0:
             return
         abort = say.Abort(0, "crash", reason, detail, Role.WORKER, self.rank, 1)
-        self._post(SCHEDULER, abort)
+        self.post(SCHEDULER, abort)
         deadline = time.monotonic() + 2.0
         while self.failure is None and time.monotonic() < deadline:
             self._over.wait(0.02)
@@ -202,22 +146,15 @@ class Client:
     ) -> Pending:
         """Send a message that will be answered; its `seq` is set here."""
         self.check()
-        with self._making:  # numbers must leave in order
-            self._seq += 1
-            message = replace(message, seq=self._seq)
-            frames = encode(message, self.me, self.job.incarnation)
-            pending = Pending(
-                node, self._seq, what or type(message).__name__, frames, time.monotonic(), answer,
-                failed, buffers or [], sum(map(len, frames)),
-            )
-            with self._lock:
-                if self.failure is None:
-                    self._pending[pending.seq] = pending
-                    self._size += pending.size
-                    self._outbox.append(pending)
+        pending = self.requests.make(node, message, what, answer, failed, buffers or [])
         self.check()
         self.transport.wake()
         return pending
+
+    def post(self, node: Node, message: Message) -> None:
+        """Send a message that has no answer."""
+        self.requests.post(node, message)
+        self.transport.wake()
 
     def wait(self, pending: Pending) -> Message:
         """The answer; raises what the request failed with. The network thread has the deadline."""
@@ -230,16 +167,13 @@ class Client:
 
     def make_room(self) -> None:
         """Wait until fewer bytes are under way."""
-        with self._lock:
-            while self._size > _ROOM and self.failure is None:
-                self._lock.wait(_TICK)
+        while not self.requests.wait_for_room(_TICK):
+            continue
         self.check()
 
     def drain(self) -> None:
         """Wait until all requests so far are answered."""
-        with self._lock:
-            open_requests = list(self._pending.values())
-        for pending in open_requests:
+        for pending in self.requests.under_way():
             self.wait(pending)
 
     def barrier(self) -> None:
@@ -247,14 +181,6 @@ class Client:
         self._barriers += 1
         message = say.Barrier(0, self._barriers)
         self.wait(self.request(SCHEDULER, message, f"barrier {self._barriers}"))
-
-    def buffer(self, size: int) -> np.ndarray[Any, Any]:
-        """`size` bytes of memory, which come back when the request they are given to is done."""
-        with self._lock:
-            spare = self._spare.get(size)
-            if spare:
-                return spare.pop()
-        return np.empty(size, np.uint8)
 
     def push_failed(self, error: KVStoreError) -> None:
         """A push was refused: nobody waits for it, so the next call has to tell."""
@@ -275,7 +201,7 @@ class Client:
         finally:
             self.transport.close(linger=0.5)
             self.closed = True
-            self._end_all(lambda: KVStoreError("this KVStore has left the job"))
+            self.requests.end_all(lambda: KVStoreError("this KVStore has left the job"))
             self._ready.set()
 
     def _dial(self, node: Node, host: str, port: int) -> None:
@@ -308,10 +234,7 @@ class Client:
             first = say.Attach(0, self.uid, self.rank, self.job.incarnation)
         self._now(node, first)
         self._standing.add(node)
-        with self._lock:
-            again = [p for p in self._pending.values() if p.node == node]
-            self._outbox = deque(p for p in self._outbox if p.node != node or not p.seq)
-        for pending in sorted(again, key=lambda p: p.seq):
+        for pending in self.requests.again(node):
             self.transport.send(self._peers[node], pending.frames)
 
     def _received(self, node: Node, message: Message) -> None:
@@ -327,7 +250,7 @@ class Client:
         elif isinstance(message, say.Refused):
             self._fail(Failure("error", f"{self._name(node)} refused: {message.reason}", 1))
         else:
-            self._answered(message)
+            self.requests.answered(message)
 
     def _roster(self, roster: say.Roster) -> None:
         if self.rank >= 0:
@@ -343,54 +266,10 @@ class Client:
         if not self._meeting:
             self._ready.set()
 
-    def _answered(self, message: Message) -> None:
-        with self._lock:
-            pending = self._pending.pop(message.seq, None)
-            if pending is None:
-                return  # an answer that came twice
-            self._release(pending)
-        if isinstance(message, say.ErrorReply):
-            self._end(pending, KVStoreError(message.reason))
-            return
-        pending.reply = message
-        try:
-            if pending.answer is not None:
-                pending.answer(message)
-        except Exception as error:
-            self._end(pending, KVStoreError(f"{pending.what}: {type(error).__name__}: {error}"))
-            return
-        pending.ended.set()
-
-    def _release(self, pending: Pending) -> None:
-        """Its memory may be used again (the lock is held)."""
-        self._size -= pending.size
-        for buffer in pending.buffers:
-            self._spare.setdefault(buffer.nbytes, []).append(buffer)
-        pending.buffers, pending.frames = [], ()
-        self._lock.notify_all()
-
-    def _end(self, pending: Pending, error: KVStoreError) -> None:
-        pending.error = error
-        if pending.failed is not None:
-            pending.failed(error)
-            self._raised = [*self._raised[-20:], error]
-        pending.ended.set()
-
     def _send(self) -> None:
-        while self._outbox:
-            try:
-                pending = self._outbox.popleft()
-            except IndexError:
-                return
+        while (pending := self.requests.next_out()) is not None:
             if pending.node in self._standing:
                 self.transport.send(self._peers[pending.node], pending.frames)
-
-    def _post(self, node: Node, message: Message) -> None:
-        """Send something that has no answer, from any thread."""
-        frames = encode(message, self.me, self.job.incarnation)
-        with self._lock:
-            self._outbox.append(Pending(node, 0, "", frames, 0.0))
-        self.transport.wake()
 
     def _now(self, node: Node, message: Message) -> None:
         """Send something that has no answer, from the network thread."""
@@ -408,11 +287,10 @@ class Client:
             self._now(SCHEDULER, say.Heartbeat(0, self.step, self.key))
         if self._verdict is not None and now > self._verdict[0]:
             self._fail(self._verdict[1])
-        with self._lock:
-            oldest = next(iter(self._pending.values()), None)
+        oldest = self.requests.oldest()
         if oldest is not None and self.failure is None:
             self._overdue(oldest, now)
-        if self.failure is not None and self.enforce and now - self._failed_at > 4.0:
+        if self.failure is not None and self.enforce and now - self.requests.failed_at > _FORCE:
             self._enforce()
 
     def _start_problem(self, now: float) -> str:
@@ -436,8 +314,9 @@ class Client:
         text = (
             f"{self.me}: {pending.what} has waited {waited:.0f} s for {self._name(pending.node)}"
         )
-        if waited > limit / 10 and not pending.warned:
+        if waited > limit / 10 and not pending.warned and now - self._warned > limit / 10:
             pending.warned = True
+            self._warned = now  # one line for a hundred requests that wait for the same
             _print(text)
         if waited > limit * 1.1 + _SLACK and self._verdict is None:
             node = pending.node
@@ -469,28 +348,13 @@ class Client:
         return str(self.members.get(node, node))
 
     def _fail(self, failure: Failure) -> None:
-        """Keep the first failure and end all waits with it."""
-        with self._lock:
-            if self.failure is not None:
-                return
-            self.failure = failure
-            self._failed_at = time.monotonic()
-        self._end_all(failure.exception)
+        self.requests.fail(failure)
         self._ready.set()
-
-    def _end_all(self, error: Callable[[], KVStoreError]) -> None:
-        with self._lock:
-            open_requests = list(self._pending.values())
-            self._pending.clear()
-            self._size = 0
-            self._lock.notify_all()
-        for pending in open_requests:
-            self._end(pending, error())
 
     @property
     def noticed(self) -> bool:
         """Whether the script has been given the failure: by a call, or by reading an array."""
-        return self.delivered or any(e.__traceback__ is not None for e in self._raised)
+        return self.delivered or self.requests.seen
 
     def _enforce(self) -> None:
         """The script computes on without noticing that the job is over: end it."""

@@ -5,6 +5,7 @@
 """
 from __future__ import annotations
 
+import ctypes
 import os
 import sys
 import time
@@ -341,11 +342,23 @@ def run_server(
     job: Job, transport: Transport | None = None, clock: Clock = time.monotonic
 ) -> int:
     """Be a server until the job ends; the exit code."""
-    transport = transport or ZmqTransport(job.token, job.limits.heartbeat)
+    if transport is None:  # a process of its own
+        _keep_memory()
+        transport = ZmqTransport(job.token, job.limits.heartbeat)
     try:
         return ServerLoop(transport, job, clock).run()
     finally:
         transport.close(linger=1.0)
+
+
+def _keep_memory() -> None:
+    """Let glibc keep freed memory: frames of megabytes come and go, and fresh pages are dear."""
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError):
+        return  # another C library: a matter of speed only
+    mallopt(-3, 64 << 20)   # M_MMAP_THRESHOLD
+    mallopt(-1, 512 << 20)  # M_TRIM_THRESHOLD
 
 
 # -- the process ----------------------------------------------------------------------------------

@@ -11,33 +11,21 @@ knows a socket, a clock or a thread. What it promises:
 """
 from __future__ import annotations
 
-import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from . import messages as say
-from .actions import Action, Limits, Log, Send, Stop
+from .actions import Action, Fatal, Limits, Log, Refusal, Send, Stop
 from .messages import Item, Message, Role
-from .rule import Rule, fill, outline, state_arrays
+from .rule import Rule
 from .shard import INITIAL, Regime, Shard, Step, Want
+from .updates import Updates
 
 __all__ = ["ServerState"]
 
 Array = np.ndarray[Any, Any]
-
-
-class _Refusal(Exception):
-    """A request that cannot be done; nothing was changed."""
-
-
-class _Failure(Exception):
-    """The job cannot go on: the message to the scheduler."""
-
-    def __init__(self, abort: say.Abort) -> None:
-        super().__init__(abort.reason)
-        self.abort = abort
 
 
 LOST = 75
@@ -74,15 +62,13 @@ class ServerState:
         make_rule: Callable[[say.SetOptimizer], Rule],
     ) -> None:
         self.rank, self.scheduler, self.limits = rank, scheduler, limits
-        self.make_rule = make_rule
         self.members = {m.uid: m for m in roster if m.role is Role.WORKER}
         self.workers = len(self.members)
         self.clients: dict[str, _Client] = {}
         self.by_rank = {m.rank: m for m in self.members.values()}
         self.shards: dict[tuple[int, int], Shard] = {}
         self.busy: dict[tuple[int, int], Shard] = {}
-        self.rules: dict[int, list[tuple[Rule, say.SetOptimizer]]] = {}
-        self.applied: dict[int, Mapping[str, Any]] = {}
+        self.updates = Updates(rank, make_rule)
         self.leavers = False
         self.counters = {
             "pushes": 0, "pulls": 0, "updates": 0, "repeated": 0, "staleness_sum": 0,
@@ -107,11 +93,11 @@ class ServerState:
         client.latest = max(client.latest, message.seq)
         try:
             return react(self, client, message, now)
-        except _Refusal as refusal:
+        except Refusal as refusal:
             client.refused[message.seq] = str(refusal)
             client.open.pop(message.seq, None)
             return [Send(uid, say.ErrorReply(message.seq, "error", str(refusal)))]
-        except _Failure as failure:
+        except Fatal as failure:
             return self._fail(failure.abort)
 
     def lost(self, uid: str, reason: str, now: float) -> list[Action]:
@@ -192,7 +178,7 @@ class ServerState:
             for shard in list(self.busy.values()):
                 if shard.store == store:
                     self._check_complete(shard)
-        except _Failure as failure:
+        except Fatal as failure:
             return self._fail(failure.abort)
         return []
 
@@ -210,7 +196,7 @@ class ServerState:
                         f"left after step {shard.pushed[rank]}; all workers must make the same "
                         "number of steps"
                     )
-                    raise _Failure(say.Abort(0, "error", reason, "", Role.WORKER, rank, 1))
+                    raise Fatal(say.Abort(0, "error", reason, "", Role.WORKER, rank, 1))
 
     def _fail(self, abort: say.Abort) -> list[Action]:
         if self.failed:
@@ -244,9 +230,9 @@ class ServerState:
     def _find(self, item: Item) -> Shard:
         shard = self.shards.get((item.key, item.part))
         if shard is None:
-            raise _Refusal(f"server {self.rank} holds no key number {item.key}, part {item.part}")
+            raise Refusal(f"server {self.rank} holds no key number {item.key}, part {item.part}")
         if (shard.place.shape, shard.place.dtype) != (item.shape, item.dtype):
-            raise _Refusal(
+            raise Refusal(
                 f"key {shard.name}: expected shape {shard.place.shape} and type "
                 f"{shard.place.dtype}, got {item.shape} and {item.dtype}"
             )
@@ -254,11 +240,11 @@ class ServerState:
 
     def _init(self, client: _Client, message: say.Init, now: float) -> list[Action]:
         if len(message.names) != len(message.items):
-            raise _Refusal(f"init: {len(message.names)} names for {len(message.items)} items")
+            raise Refusal(f"init: {len(message.names)} names for {len(message.items)} items")
         sync = "async" not in message.store_type
         for key, item in zip(message.names, message.items, strict=True):
             if item.data is None:
-                raise _Refusal(f"init of key {key!r}: no value")
+                raise Refusal(f"init of key {key!r}: no value")
             if (item.key, item.part) not in self.shards:  # the first value wins
                 shard = Shard(key, item, message.store, self.workers, sync)
                 self.shards[item.key, item.part] = shard
@@ -286,7 +272,7 @@ class ServerState:
     ) -> list[Action]:
         shards = [self._find(item) for item in items]  # all are checked before one is touched
         if any(item.data is None for item in items):
-            raise _Refusal("push: an item without numbers")
+            raise Refusal("push: an item without numbers")
         self.counters["pushes"] += 1
         client.open[want.seq] = want
         actions: list[Action] = []
@@ -316,14 +302,15 @@ class ServerState:
 
     def _complete(self, shard: Shard, step: Step) -> list[Action]:
         """All gradients of a step are in: update, then answer whoever waits."""
-        regime = self._agreed(shard, step)
+        regime = self.updates.agreed(shard, step)
         total = step.total
         grad = shard.finish(step)
-        rule = self._rule(shard.store, regime.turn)
+        rule = self.updates.rule(shard.store, regime.turn)
         if rule is None:
             shard.replace(grad)
         else:
-            self._update(shard, rule, grad, regime.settings)
+            self.updates.apply(shard, rule, grad, regime.settings)
+            self.counters["updates"] += 1
         if total is not None and total is not shard.value and (rule is None or rule.lets_go):
             shard.keep(total)
         actions: list[Action] = []
@@ -334,40 +321,6 @@ class ServerState:
             self.busy.pop((shard.place.key, shard.part), None)
         return actions
 
-    def _agreed(self, shard: Shard, step: Step) -> Regime:
-        """The regime of a step, on whose settings all workers have to agree.
-
-        It is the one each worker had set when it pushed; so an optimizer that one worker has set
-        already does not touch a step that the others pushed before they set it.
-        """
-        turn = max(regime.turn for regime in step.ranks.values())
-        latest = {rank: r for rank, r in step.ranks.items() if r.turn == turn}
-        first_rank = min(latest)
-        first = latest[first_rank]
-        base = self._base(shard.store, turn)
-        for rank, regime in latest.items():
-            one, two = first.settings, regime.settings
-            if one is two or one == two:
-                continue
-            both = {n: (one.get(n, base.get(n)), two.get(n, base.get(n)))
-                    for n in sorted({*one, *two})}
-            differ = ", ".join(
-                f"{name} is {here} on worker {first_rank} and {there} on worker {rank}"
-                for name, (here, there) in both.items() if here != there
-            )
-            if differ:
-                reason = f"key {shard.name}, step {shard.version + 1}: optimizer setting {differ}"
-                raise _Failure(say.Abort(0, "error", reason, "", Role.WORKER, rank, 1))
-        return first
-
-    def _rule(self, store: int, turn: int) -> Rule | None:
-        rules = self.rules.get(store, [])
-        return rules[turn - 1][0] if turn else None
-
-    def _base(self, store: int, turn: int) -> Mapping[str, Any]:
-        """The settings an optimizer came with."""
-        return self.rules[store][turn - 1][1].settings if turn else {}
-
     def _apply_at_once(
         self, client: _Client, shard: Shard, grad: Array, regime: Regime
     ) -> None:
@@ -377,34 +330,13 @@ class ServerState:
         shard.version += 1
         shard.pushed[client.rank] += 1
         self._progress(client, shard)
-        rule = self._rule(shard.store, len(self.rules.get(shard.store, [])))
+        rule = self.updates.latest(shard.store)
         if rule is None:
             shard.replace(np.array(grad))
         else:
-            settings = regime.settings or self.applied.get(shard.store, regime.settings)
-            self._update(shard, rule, np.array(grad), settings)
-
-    def _update(
-        self, shard: Shard, rule: Rule, grad: Array, settings: Mapping[str, Any]
-    ) -> None:
-        """Run the update rule on the shard."""
-        try:
-            before = self.applied.get(shard.store, INITIAL.settings)
-            if settings is not before:
-                base = self.rules[shard.store][-1][1].settings
-                back = {name: base[name] for name in before if name in base}  # set by a later step
-                rule.configure({**back, **settings})
-                self.applied[shard.store] = settings
-            rule.update(shard.key, shard.part, shard.writable(), grad)
-        except Exception as error:
-            reason = (
-                f"the optimizer failed on server {self.rank}, key {shard.name}, step "
-                f"{shard.version}: {type(error).__name__}: {error}"
-            )
-            raise _Failure(
-                say.Abort(0, "error", reason, traceback.format_exc(), Role.SERVER, self.rank, 1)
-            ) from error
-        self.counters["updates"] += 1
+            settings = regime.settings or self.updates.applied(shard.store)
+            self.updates.apply(shard, rule, np.array(grad), settings)
+            self.counters["updates"] += 1
 
     def _pull(self, client: _Client, message: say.Pull, now: float) -> list[Action]:
         shards = [self._find(item) for item in message.items]
@@ -452,37 +384,10 @@ class ServerState:
     def _set_optimizer(
         self, client: _Client, message: say.SetOptimizer, now: float
     ) -> list[Action]:
-        """The first worker's n-th optimizer is taken; those of the others must be the same."""
-        store = message.store
-        rules = self.rules.setdefault(store, [])
-        turn = client.regimes.get(store, INITIAL).turn
-        if turn < len(rules):
-            self._compare(client, rules[turn][1], message)
-        else:
-            try:
-                rules.append((self.make_rule(message), message))
-            except Exception as error:
-                raise _Refusal(
-                    f"server {self.rank} cannot make optimizer {message.name}: "
-                    f"{type(error).__name__}: {error}"
-                ) from error
-            self.applied.pop(store, None)
-        client.regimes[store] = Regime(turn + 1)
+        turn = client.regimes.get(message.store, INITIAL).turn
+        self.updates.choose(client.rank, turn, message)
+        client.regimes[message.store] = Regime(turn + 1)
         return [Send(client.uid, say.Ack(message.seq))]
-
-    def _compare(self, client: _Client, first: say.SetOptimizer, other: say.SetOptimizer) -> None:
-        if (first.name, bool(first.pickled)) != (other.name, bool(other.pickled)):
-            raise _Refusal(
-                f"set_optimizer: worker {client.rank} sets {other.name}, another worker "
-                f"{first.name}"
-            )
-        for name in sorted({*first.settings, *other.settings}):
-            one, two = first.settings.get(name), other.settings.get(name)
-            if one != two:
-                raise _Refusal(
-                    f"set_optimizer: setting '{name}' of {other.name} is {two!r} on worker "
-                    f"{client.rank} and {one!r} on another worker"
-                )
 
     def _settings(self, client: _Client, message: say.UpdateSettings, now: float) -> list[Action]:
         """Settings that hold from this worker's next push on."""
@@ -491,33 +396,13 @@ class ServerState:
         client.regimes[message.store] = Regime(before.turn, settings)
         return [Send(client.uid, say.Ack(message.seq))]
 
-    def _latest(self, store: int, what: str) -> Rule:
-        rule = self._rule(store, len(self.rules.get(store, [])))
-        if rule is None:
-            raise _Refusal(f"{what}: no optimizer has been set")
-        return rule
-
     def _save_states(self, client: _Client, message: say.SaveStates, now: float) -> list[Action]:
-        rule = self._latest(message.store, "save_optimizer_states")
-        places = {(s.key, s.part): s for s in self.shards.values() if s.store == message.store}
-        states: list[Any] = []
-        items: list[Item] = []
-        for (key, part), state in rule.states().items():
-            shard = places.get((key, part))
-            if shard is not None:
-                states.append([key, part, outline(state)])
-                items += [_item(shard.place, array) for array in state_arrays(state)]
-        layout = {"states": states, "counts": [[key, n] for key, n in rule.counts().items()]}
-        return [Send(client.uid, say.States(message.seq, layout, tuple(items)))]
+        shards = [shard for shard in self.shards.values() if shard.store == message.store]
+        layout, items = self.updates.states(message.store, shards)
+        return [Send(client.uid, say.States(message.seq, layout, items))]
 
     def _load_states(self, client: _Client, message: say.LoadStates, now: float) -> list[Action]:
-        rule = self._latest(message.store, "load_optimizer_states")
-        arrays = iter([item.data for item in message.items])
-        try:
-            for key, part, state in message.layout["states"]:
-                rule.set_state(key, part, fill(state, arrays))
-        except (KeyError, TypeError, ValueError, StopIteration) as error:
-            raise _Refusal(f"load_optimizer_states: not a layout ({error!r})") from error
+        self.updates.load(message)
         return [Send(client.uid, say.Ack(message.seq))]
 
     def _stats(self, client: _Client, message: say.Stats, now: float) -> list[Action]:
@@ -525,10 +410,6 @@ class ServerState:
 
     def _ping(self, client: _Client, message: say.Ping, now: float) -> list[Action]:
         return []
-
-
-def _item(place: Item, array: Array) -> Item:
-    return Item(place.key, place.part, 0, array.size, array.dtype.name, array.shape, array)
 
 
 _REACTIONS: dict[type[Message], Callable[[ServerState, _Client, Any, float], list[Action]]] = {

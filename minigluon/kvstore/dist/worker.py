@@ -6,37 +6,30 @@ which travel in parts of a few megabytes.
 """
 from __future__ import annotations
 
-import atexit
-import math
-import os
-import sys
-import threading
-import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from types import TracebackType
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from ...base import KVStoreError, NotForThisError, ShapeError
 from ...context import cpu
-from ...device.engine import Ticket, begin
+from ...device.engine import begin
 from ...ndarray import NDArray
 from ...optimizer import Optimizer
 from ..api import Key, KeyKind, KVStoreBase, group, priorities
 from ..reduce import reduce
 from . import messages as say
 from . import states
-from .client import Client, Pending
-from .environment import read_environment
-from .messages import SCHEDULER, Item, KeySpec, Message, Node, Placement, Role
-from .placement import part_shape, parts
+from .batches import Batch, Sink, batches, host
+from .client import Client
+from .messages import SCHEDULER, KeySpec, Message, Node, Placement, Role
+from .process import next_store, process_client
+from .requests import Pending
 from .rule import describe, elementwise
-from .wire import PACKED, check_dtype
+from .wire import check_dtype
 
 __all__ = ["DistKVStore"]
 
-BATCH_BYTES = 4 << 20   # small keys are gathered into messages of about this size
 Keys = Key | Sequence[Key]
 
 
@@ -56,8 +49,8 @@ class DistKVStore(KVStoreBase):
 
     def __init__(self, name: str, client: Client | None = None) -> None:
         self._name = name
-        self._client = client if client is not None else _process_client()
-        self._store = _next_store(self._client)
+        self._client = client if client is not None else process_client()
+        self._store = next_store(self._client)
         self._kind = KeyKind()
         self._places: dict[Key, Placement] = {}
         self._steps: dict[Key, int] = {}
@@ -96,7 +89,7 @@ class DistKVStore(KVStoreBase):
             KeySpec(one, arrays[0].shape, check_dtype(arrays[0].dtype, f"init of key {one!r}"))
             for one, arrays in grouped.items()
         )
-        values = {one: _host(arrays[0]) for one, arrays in grouped.items()}
+        values = {one: host(arrays[0]) for one, arrays in grouped.items()}
         self._place(specs, values, whole=self._keeps_whole())
 
     def _place(self, specs: tuple[KeySpec, ...], values: dict[Key, Any], whole: bool) -> None:
@@ -108,14 +101,14 @@ class DistKVStore(KVStoreBase):
         places = {place.key: place for place in placed.keys}
         if self.rank == 0:
             waits: list[Pending] = []
-            for batch in _batches((places[spec.key] for spec in specs), values, copy=None):
+            for batch in batches((places[spec.key] for spec in specs), values, copy=None):
                 names = tuple(batch.keys)
                 init = say.Init(0, self._store, self._name, names, tuple(batch.items))
                 waits.append(self._client.request(_server(batch.server), init, what))
             for pending in waits:
                 self._client.wait(pending)
             idents = tuple(place.ident for place in places.values())
-            self._client._post(SCHEDULER, say.Initialised(0, idents))
+            self._client.post(SCHEDULER, say.Initialised(0, idents))
         self._places.update(places)
 
     def broadcast(self, key: Keys, value: Any, out: Any, priority: Any = 0) -> None:
@@ -141,7 +134,7 @@ class DistKVStore(KVStoreBase):
         grouped = self._grouped(key, out)
         places = [self._known(one) for one in _ordered(grouped, priorities(key, priority))]
         sinks = {place.ident: self._sink(place, grouped[place.key]) for place in places}
-        for batch in _batches(places, None, copy=None):
+        for batch in batches(places, None, copy=None):
             self._fetch(say.Pull(0, tuple(batch.items)), batch, sinks, [])
 
     def pushpull(self, key: Keys, value: Any, out: Any = None, priority: Any = 0) -> None:
@@ -156,7 +149,7 @@ class DistKVStore(KVStoreBase):
             self._fetch(say.PushPull(0, tuple(batch.items)), batch, sinks, buffers)
 
     def _fetch(
-        self, message: Message, batch: _Batch, sinks: dict[int, _Sink],
+        self, message: Message, batch: Batch, sinks: dict[int, Sink],
         buffers: list[np.ndarray[Any, Any]],
     ) -> None:
         mine = [sinks[item.key] for item in batch.items]
@@ -180,21 +173,21 @@ class DistKVStore(KVStoreBase):
 
     def _pushes(
         self, grouped: dict[Key, list[NDArray]], priority: dict[Key, int]
-    ) -> Iterator[tuple[_Batch, list[np.ndarray[Any, Any]]]]:
+    ) -> Iterator[tuple[Batch, list[np.ndarray[Any, Any]]]]:
         """The messages of a push: what goes to which server, and the memory it lies in."""
         order = _ordered(grouped, priority)
         values: dict[Key, Any] = {}
         for one in order:
             place, arrays = self._known(one), grouped[one]
             self._check(place, arrays, "push")
-            values[one] = _host(arrays[0] if len(arrays) == 1 else reduce(arrays, cpu()))
+            values[one] = host(arrays[0] if len(arrays) == 1 else reduce(arrays, cpu()))
         self._client.make_room()
         for one in order:
             self._steps[one] = self._steps.get(one, 0) + 1
             self._client.step, self._client.key = self._steps[one], str(one)
         own = {one for one in order if len(grouped[one]) > 1}
-        take = self._client.buffer
-        for batch in _batches((self._places[one] for one in order), values, take, own):
+        take = self._client.requests.buffer
+        for batch in batches((self._places[one] for one in order), values, take, own):
             yield batch, batch.buffers
 
     # -- updates --------------------------------------------------------------------------------
@@ -351,10 +344,10 @@ class DistKVStore(KVStoreBase):
                     f"{np.dtype(array.dtype).name}; use astype('{place.dtype}')"
                 )
 
-    def _sink(self, place: Placement, arrays: list[NDArray]) -> _Sink:
+    def _sink(self, place: Placement, arrays: list[NDArray]) -> Sink:
         self._check(place, arrays, "pull")
         ticket = begin([array._variable() for array in arrays], f"pull of key {place.key!r}")
-        return _Sink(arrays, len(place.servers), ticket)
+        return Sink(arrays, len(place.servers), ticket)
 
     def _what(self, keys: Sequence[Key]) -> str:
         step = self._steps.get(keys[0], 0) if keys else 0
@@ -371,188 +364,6 @@ def _server(rank: int) -> Node:
     return Node(Role.SERVER, rank)
 
 
-def _host(array: NDArray) -> Any:
-    """The numbers of an array in host memory, once they are there."""
-    raw = array._sync()
-    return raw if isinstance(raw, np.ndarray) else array.asnumpy()
-
-
 def _ordered(grouped: dict[Key, list[NDArray]], priority: dict[Key, int]) -> list[Key]:
     """The keys, most urgent first."""
     return sorted(grouped, key=lambda key: -priority[key])
-
-
-# -- cutting into messages ------------------------------------------------------------------------
-
-
-class _Batch:
-    """Items that travel to one server in one message."""
-
-    def __init__(self, server: int) -> None:
-        self.server = server
-        self.keys: list[Key] = []
-        self.items: list[Item] = []
-        self.buffers: list[np.ndarray[Any, Any]] = []
-        self.size = 0
-
-
-def _batches(
-    places: Iterable[Placement],
-    values: dict[Key, Any] | None,
-    copy: Callable[[int], np.ndarray[Any, Any]] | None,
-    own: set[Key] | frozenset[Key] = frozenset(),
-) -> Iterator[_Batch]:
-    """Messages for parts of keys, one part after the other, gathered until they are big enough.
-
-    Args:
-        places: the keys.
-        values: their numbers; None makes items without numbers.
-        copy: where to get memory for numbers that must not change later; None: no need.
-        own: keys whose numbers nobody else will change.
-    """
-    open_batches: dict[int, _Batch] = {}
-    for place in places:
-        flat = None if values is None else np.ascontiguousarray(values[place.key]).reshape(-1)
-        itemsize = np.dtype(place.dtype).itemsize
-        for server, bare in parts(place):
-            batch = open_batches.setdefault(server, _Batch(server))
-            size = (bare.stop - bare.start) * itemsize
-            if batch.items and batch.size + size > BATCH_BYTES:
-                yield batch
-                batch = open_batches[server] = _Batch(server)
-            item = bare
-            if flat is not None:
-                numbers = flat[bare.start : bare.stop]
-                if copy is not None and size > PACKED and place.key not in own:
-                    buffer = copy(size)
-                    batch.buffers.append(buffer)
-                    numbers = buffer.view(place.dtype)
-                    np.copyto(numbers, flat[bare.start : bare.stop])
-                item = Item(
-                    bare.key, bare.part, bare.start, bare.stop, bare.dtype, bare.shape,
-                    numbers.reshape(part_shape(place, bare.part)),
-                )
-            batch.keys.append(place.key)
-            batch.items.append(item)
-            batch.size += size
-    yield from (batch for batch in open_batches.values() if batch.items)
-
-
-class _Sink:
-    """Arrays that wait for the value of one key, which may come in parts."""
-
-    def __init__(self, arrays: list[NDArray], count: int, ticket: Ticket) -> None:
-        self.ticket = ticket
-        self._left = count
-        self._late: list[tuple[Any, np.ndarray[Any, Any]]] = []
-        self._flats: list[np.ndarray[Any, Any]] = []
-        for array in arrays:
-            raw = array._data
-            if isinstance(raw, np.ndarray) and raw.flags.c_contiguous:
-                self._flats.append(raw.reshape(-1))
-            else:
-                flat = np.empty(math.prod(raw.shape), raw.dtype)
-                self._flats.append(flat)
-                self._late.append((array, flat))
-
-    def put(self, item: Item) -> None:
-        """A part has come (network thread)."""
-        assert item.data is not None
-        for flat in self._flats:
-            np.copyto(flat[item.start : item.stop], item.data.reshape(-1), casting="unsafe")
-        self._left -= 1
-        if not self._left:
-            for array, flat in self._late:
-                _write(array, flat.reshape(array.shape))
-            self.ticket.done()
-
-
-def _write(array: NDArray, value: np.ndarray[Any, Any]) -> None:
-    raw = array._data
-    if isinstance(raw, np.ndarray):
-        raw[...] = value
-    else:  # a GPU array: its module turns host numbers into its own
-        raw.set(np.ascontiguousarray(value))
-
-
-# -- the process ----------------------------------------------------------------------------------
-
-_lock = threading.Lock()
-_client: Client | None = None
-_stores: dict[int, int] = {}
-
-
-def _next_store(client: Client) -> int:
-    """Stores are numbered per process: the n-th store of each worker is the same one."""
-    with _lock:
-        _stores[id(client)] = _stores.get(id(client), -1) + 1
-        return _stores[id(client)]
-
-
-def _process_client() -> Client:
-    """The connection of this process to the job of its environment, made when first needed."""
-    global _client
-    with _lock:
-        if _client is None or _client.pid != os.getpid():
-            client = Client(read_environment(Role.WORKER), enforce=True)
-            _watch_uncaught(client)
-            try:
-                client.start()
-            except BaseException:
-                client.stop()
-                raise
-            _client = client
-            atexit.register(_at_exit, client)
-    _client.check()
-    return _client
-
-
-def _watch_uncaught(client: Client) -> None:
-    """An uncaught exception of the script is a failure of the job, not a worker that leaves."""
-    previous = sys.excepthook
-
-    def hook(
-        kind: type[BaseException], value: BaseException, trace: TracebackType | None
-    ) -> None:
-        previous(kind, value, trace)
-        if os.getpid() != client.pid:
-            return
-        sys.stderr.flush()
-        if client.failure is None and not client.closed:
-            text = "".join(traceback.format_exception(kind, value, trace))
-            name = client.members.get(client.me, client.me)
-            client.report(f"{name} failed: {kind.__name__}: {value} (step {client.step})", text)
-            client.stop()
-        elif getattr(value, "exit_code", None) is not None:
-            client.stop()
-            sys.exit(value.exit_code)  # type: ignore[attr-defined]
-
-    sys.excepthook = hook
-
-
-def _at_exit(client: Client) -> None:
-    """The script has ended: leave in order, or say what went wrong and was not seen."""
-    if client.closed or os.getpid() != client.pid:
-        return
-    if client.failure is not None and client.noticed:
-        client.stop()
-        return
-    try:
-        client.leave()
-    except KVStoreError as error:
-        sys.stdout.flush()
-        os.write(2, f"minigluon: {client.me}: {error}\n".encode())
-        os._exit(getattr(error, "exit_code", 1))
-
-
-def _after_fork() -> None:
-    """A forked child (a DataLoader's worker) must not keep the connections of its parent open."""
-    global _lock
-    _lock = threading.Lock()
-    if _client is not None:
-        abandon = getattr(_client.transport, "abandon", None)
-        if abandon is not None:
-            abandon()
-
-
-os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,216 @@
+"""A worker's requests: numbered in order, kept until they are answered, ended by a failure.
+
+Shared by the script's thread, which makes requests and waits, and the network thread, which sends
+them and brings the answers. No socket is known here.
+"""
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from ...base import KVStoreError, KVStoreTimeout, PeerLost
+from .link import Frame
+from .messages import ErrorReply, Message, Node
+
+__all__ = ["Answer", "Failure", "Pending", "Requests"]
+
+Answer = Callable[[Message], None]
+Buffer = np.ndarray[Any, Any]
+_ROOM = 512 << 20  # bytes under way
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why this worker cannot go on.
+
+    Args:
+        error: kind, as in `messages.Abort`.
+        text: the message.
+        code: exit code of a process that dies of it.
+    """
+
+    error: str
+    text: str
+    code: int
+
+    def exception(self) -> KVStoreError:
+        """A new exception for one caller."""
+        kinds = {"lost": PeerLost, "crash": PeerLost, "timeout": KVStoreTimeout}
+        made = kinds.get(self.error, KVStoreError)(self.text)
+        made.exit_code = self.code  # type: ignore[attr-defined]
+        return made
+
+
+@dataclass(eq=False)
+class Pending:
+    """A request that is not answered yet.
+
+    Args:
+        node: who has to answer.
+        seq: its number.
+        what: the request in words, for messages.
+        frames: kept until it is answered.
+        answer: called in the network thread with the answer.
+        failed: called in the network thread if there will be none.
+        buffers: memory the frames refer to, to be reused afterwards.
+    """
+
+    node: Node
+    seq: int
+    what: str
+    frames: Sequence[Frame]
+    since: float
+    answer: Answer | None = None
+    failed: Callable[[KVStoreError], None] | None = None
+    buffers: list[Buffer] = field(default_factory=list)
+    size: int = 0
+    warned: bool = False
+    reply: Message | None = None
+    error: KVStoreError | None = None
+    ended: threading.Event = field(default_factory=threading.Event)
+
+
+class Requests:
+    """All requests of a worker that are under way.
+
+    Args:
+        encode: turns a message into frames.
+    """
+
+    def __init__(self, encode: Callable[[Message], Sequence[Frame]]) -> None:
+        self.encode = encode
+        self.failure: Failure | None = None
+        self.failed_at = 0.0
+        self._making = threading.Lock()
+        self._changed = threading.Condition()
+        self._seq = 0
+        self._size = 0
+        self._pending: dict[int, Pending] = {}
+        self._outbox: deque[Pending] = deque()
+        self._spare: dict[int, list[Buffer]] = {}
+        self._raised: list[KVStoreError] = []
+
+    # -- the script's thread --------------------------------------------------------------------
+
+    def make(
+        self, node: Node, message: Message, what: str, answer: Answer | None,
+        failed: Callable[[KVStoreError], None] | None, buffers: list[Buffer],
+    ) -> Pending:
+        """A new request, on its way out; nothing happens if there has been a failure."""
+        with self._making:  # numbers must leave in order
+            self._seq += 1
+            frames = self.encode(replace(message, seq=self._seq))
+            pending = Pending(
+                node, self._seq, what or type(message).__name__, frames, time.monotonic(), answer,
+                failed, buffers, sum(map(len, frames)),
+            )
+            with self._changed:
+                if self.failure is None:
+                    self._pending[pending.seq] = pending
+                    self._size += pending.size
+                    self._outbox.append(pending)
+        return pending
+
+    def post(self, node: Node, message: Message) -> None:
+        """Something on its way out that will have no answer."""
+        frames = self.encode(message)
+        with self._changed:
+            self._outbox.append(Pending(node, 0, "", frames, 0.0))
+
+    def wait_for_room(self, seconds: float) -> bool:
+        """Wait a while for fewer bytes to be under way; whether there is room."""
+        with self._changed:
+            if self._size > _ROOM and self.failure is None:
+                self._changed.wait(seconds)
+            return self._size <= _ROOM or self.failure is not None
+
+    def under_way(self) -> list[Pending]:
+        """The requests that are not answered, oldest first."""
+        with self._changed:
+            return list(self._pending.values())
+
+    def buffer(self, size: int) -> Buffer:
+        """`size` bytes of memory, which come back when the request they are given to is done."""
+        with self._changed:
+            spare = self._spare.get(size)
+            if spare:
+                return spare.pop()
+        return np.empty(size, np.uint8)
+
+    @property
+    def seen(self) -> bool:
+        """Whether somebody has been given an error that nobody waited for (by reading an array)."""
+        return any(error.__traceback__ is not None for error in self._raised)
+
+    # -- the network thread ---------------------------------------------------------------------
+
+    def next_out(self) -> Pending | None:
+        """The next request to send."""
+        with self._changed:
+            return self._outbox.popleft() if self._outbox else None
+
+    def again(self, node: Node) -> list[Pending]:
+        """What to send over a connection made anew: all that `node` has not answered, in order."""
+        with self._changed:
+            self._outbox = deque(p for p in self._outbox if p.node != node or not p.seq)
+            return [p for p in self._pending.values() if p.node == node]
+
+    def oldest(self) -> Pending | None:
+        """The request that has waited the longest."""
+        with self._changed:
+            return next(iter(self._pending.values()), None)
+
+    def answered(self, message: Message) -> None:
+        """An answer has come; one that comes twice is nothing."""
+        with self._changed:
+            pending = self._pending.pop(message.seq, None)
+            if pending is None:
+                return
+            self._size -= pending.size
+            for buffer in pending.buffers:
+                self._spare.setdefault(buffer.nbytes, []).append(buffer)
+            pending.buffers, pending.frames = [], ()
+            self._changed.notify_all()
+        if isinstance(message, ErrorReply):
+            self._end(pending, KVStoreError(message.reason))
+            return
+        pending.reply = message
+        try:
+            if pending.answer is not None:
+                pending.answer(message)
+        except Exception as error:
+            self._end(pending, KVStoreError(f"{pending.what}: {type(error).__name__}: {error}"))
+            return
+        pending.ended.set()
+
+    def fail(self, failure: Failure) -> None:
+        """Keep the first failure, and end all waits with it."""
+        with self._changed:
+            if self.failure is not None:
+                return
+            self.failure = failure
+            self.failed_at = time.monotonic()
+        self.end_all(failure.exception)
+
+    def end_all(self, error: Callable[[], KVStoreError]) -> None:
+        """End all waits."""
+        with self._changed:
+            open_requests = list(self._pending.values())
+            self._pending.clear()
+            self._size = 0
+            self._changed.notify_all()
+        for pending in open_requests:
+            self._end(pending, error())
+
+    def _end(self, pending: Pending, error: KVStoreError) -> None:
+        pending.error = error
+        if pending.failed is not None:
+            pending.failed(error)
+            self._raised = [*self._raised[-20:], error]
+        pending.ended.set()
