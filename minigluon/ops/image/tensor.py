@@ -1,13 +1,13 @@
-"""Operators on images: from pixels to what a network takes."""
+"""From pixels to what a network takes: to_tensor, normalize."""
 from __future__ import annotations
 
 from typing import Any
 
-from ..base import ArgumentValueError, DTypeError, ShapeError
-from .operator import Attrs, MaybeShape, operator
-from .rules import fixed_dtype, merge_shapes, no_gradient, same_dtype
+from ...base import ArgumentValueError, DTypeError, ShapeError
+from ..operator import Attrs, MaybeShape, operator
+from ..rules import fixed_dtype, merge_shapes, no_gradient, same_dtype
 
-__all__ = ["normalize", "to_tensor"]
+__all__: list[str] = []
 
 Shapes = list[MaybeShape]
 ShapePair = tuple[Shapes, Shapes]
