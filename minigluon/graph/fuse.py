@@ -12,6 +12,7 @@ from ..ops.fused import TEMPLATES, Instruction, fused, program_text, read_progra
 from ..ops.operator import Attrs
 from ..ops.rules import axes_of, reduced
 from .ir import Entry, Node, mutated, topological
+from .plan import Desc
 
 __all__ = ["fuse"]
 
@@ -21,24 +22,24 @@ _MOST_INSTRUCTIONS = 24
 _MOST_INPUTS = 16
 
 
-def fuse(entries: Sequence[Entry], shapes: Mapping[Entry, Shape | None],
-         dtypes: Mapping[Entry, str | None]) -> list[Entry]:
+def fuse(entries: Sequence[Entry], descs: Mapping[Entry, Desc], training: bool) -> list[Entry]:
     """The same graph with chains of element-wise calls joined.
 
     Args:
         entries: what is computed.
-        shapes, dtypes: of every entry; those without are left alone.
+        descs: type and shape of every entry; those without are left alone.
+        training: the mode it runs in.
 
     >>> from minigluon.graph import Entry, F, Node
     >>> x = Entry(Node(None, "x"), 0)
     >>> y = F._mul_scalar(F.exp(x), scalar=2.0)
-    >>> known = {e: (4,) for e in (x, y, *y.node.inputs)}
-    >>> [joined] = fuse([y], known, {e: "float32" for e in known})
+    >>> known = {entry: ("float32", (4,)) for entry in (x, y, *y.node.inputs)}
+    >>> [joined] = fuse([y], known, training=False)
     >>> joined.node.op.name, joined.node.attrs["program"]
     ('_fused', 'exp a0; mul t0 #2.0 -> t1')
     """
     nodes = topological(entries)
-    members = _members(nodes, shapes, dtypes)
+    members = _members(nodes, descs, training)
     if len(members) < 2:
         return list(entries)
     groups = _Groups(nodes)
@@ -48,15 +49,9 @@ def fuse(entries: Sequence[Entry], shapes: Mapping[Entry, Shape | None],
             continue
         groups.add(node, members[node].length, len(node.inputs))
         for entry in members[node].inputs:
-            if entry.node in members and _alike(node, entry, shapes, dtypes):
+            if entry.node in members and descs[Entry(node, 0)] == descs[entry]:
                 groups.join(entry.node, node)
-    return _rebuilt(entries, nodes, members, groups)
-
-
-def _alike(node: Node, entry: Entry, shapes: Mapping[Entry, Shape | None],
-           dtypes: Mapping[Entry, str | None]) -> bool:
-    own = Entry(node, 0)
-    return shapes[own] == shapes[entry] and dtypes[own] == dtypes[entry]
+    return _rebuilt(entries, nodes, members, groups, descs)
 
 
 # -- which nodes can be joined, and what each is as a program --------------------------------------
@@ -72,23 +67,20 @@ class _Member:
         self.length = len(self.template.code)
 
 
-def _members(nodes: Iterable[Node], shapes: Mapping[Entry, Shape | None],
-             dtypes: Mapping[Entry, str | None]) -> dict[Node, _Member]:
-    written = {entry for node in nodes for entry in mutated(node, training=True)}
+def _members(nodes: Iterable[Node], descs: Mapping[Entry, Desc], training: bool
+             ) -> dict[Node, _Member]:
+    written = {entry for node in nodes for entry in mutated(node, training)}
     found = {}
     for node in nodes:
         if node.op is None or written.intersection(node.inputs):
             continue
-        own = Entry(node, 0)
-        shape = shapes.get(own)
-        if not shape or 0 in shape or dtypes.get(own) not in ("float32", "float64"):
+        dtype, shape = descs.get(Entry(node, 0), ("", ()))
+        if dtype not in ("float32", "float64") or not shape or 0 in shape:
             continue
-        read = [shapes.get(entry) for entry in node.inputs]
-        if None in read:
+        if any(entry not in descs for entry in node.inputs):
             continue
-        member = _member(node, shape, read)  # type: ignore[arg-type]  # no None left
-        if member is not None and all(dtypes.get(entry) == dtypes[own]
-                                      for entry in member.inputs):
+        member = _member(node, shape, [descs[entry][1] for entry in node.inputs])
+        if member is not None and all(descs[entry][0] == dtype for entry in member.inputs):
             found[node] = member
     return found
 
@@ -221,19 +213,19 @@ class _Groups:
                 self.before[other] = (self.before[other] & ~(1 << b)) | whole | 1 << a
 
 
-# -- the new graph ----------------------------------------------------------------------------------
+# -- the new graph --------------------------------------------------------------------------------
 
 
 def _rebuilt(entries: Sequence[Entry], nodes: Sequence[Node], members: Mapping[Node, _Member],
-             groups: _Groups) -> list[Entry]:
+             groups: _Groups, descs: Mapping[Entry, Desc]) -> list[Entry]:
     parts: dict[int, list[Node]] = {}
     for node in nodes:
         parts.setdefault(groups.of(node), []).append(node)
-    wanted = dict.fromkeys(entries)
-    for node in nodes:
-        for entry in node.inputs:
-            if groups.of(node) != groups.of(entry.node):
-                wanted[entry] = None
+    wanted = set(entries)
+    for part in parts.values():
+        for node in part:
+            read = node.inputs if len(part) == 1 else members[node].inputs
+            wanted.update(entry for entry in read if groups.of(node) != groups.of(entry.node))
     made: dict[Entry, Entry] = {}
     for part in _in_order(parts, groups):
         if len(part) == 1:
@@ -244,8 +236,8 @@ def _rebuilt(entries: Sequence[Entry], nodes: Sequence[Node], members: Mapping[N
             made.update((Entry(part[0], i), Entry(node, i))
                         for i in range(part[0].num_outputs()))
         else:
-            _write(part, members, [e for node in part for e in node.outputs() if e in wanted],
-                   made)
+            outputs = [entry for node in part for entry in node.outputs() if entry in wanted]
+            _write(part, members, outputs, made, descs)
     return [made[entry] for entry in entries]
 
 
@@ -253,7 +245,7 @@ def _in_order(parts: Mapping[int, list[Node]], groups: _Groups) -> list[list[Nod
     """The groups, each after those it reads from."""
     order: list[list[Node]] = []
     seen: set[int] = set()
-    stack = [(group, False) for group in reversed(parts)]
+    stack = [(group, False) for group in reversed(list(parts))]
     while stack:
         group, expanded = stack.pop()
         if expanded:
@@ -267,7 +259,7 @@ def _in_order(parts: Mapping[int, list[Node]], groups: _Groups) -> list[list[Nod
 
 
 def _write(part: Sequence[Node], members: Mapping[Node, _Member], outputs: Sequence[Entry],
-           made: dict[Entry, Entry]) -> None:
+           made: dict[Entry, Entry], descs: Mapping[Entry, Desc]) -> None:
     """One node for a group; `made` learns what stands for its outputs."""
     inside = {Entry(node, 0) for node in part}
     code: list[Instruction] = []
@@ -286,7 +278,7 @@ def _write(part: Sequence[Node], members: Mapping[Node, _Member], outputs: Seque
             if text[0] == "t":
                 return f"t{base + index}"
             entry, view = member.inputs[index], member.views.get(index)
-            if entry in inside and view is None:
+            if entry in inside:  # of the full shape, so a view of it is itself
                 return f"t{result[entry]}"
             place = places.setdefault((entry, view), len(places))
             if view is not None:
@@ -298,7 +290,7 @@ def _write(part: Sequence[Node], members: Mapping[Node, _Member], outputs: Seque
         result[Entry(node, 0)] = base + member.template.outputs[0]
     last = part[-1]
     attrs = {"program": program_text(code, [result[entry] for entry in outputs]),
-             "views": views_text(views)}
+             "views": views_text(views), "shape": descs[Entry(last, 0)][1]}
     joined = Node(fused, f"{last.name}_fused", [made.get(entry, entry) for entry, _ in places],
                   attrs)
     made.update((entry, Entry(joined, place)) for place, entry in enumerate(outputs))

@@ -3,6 +3,7 @@ from . import (
     arrange,
     broadcast,
     elemwise,
+    fused,
     image,
     index,
     init,

@@ -397,3 +397,11 @@ MATH["_linalg_gemm2"] = [
            reference=lambda x, y, a=a, b=b: 1.5 * transposed(x, a) @ transposed(y, b),
            bad=[([((2, 3), 0, 1), ((3, 4), 0, 1)], {"axis": 0}, NotForThisError, "axis=0")])
     for lead in ((), (2, 2)) for a, b in FLAGS]
+MATH["_fused"] = [
+    Sample([((2, 3), -1, 1), ((3,), -1, 1), ((2, 3), -1, 1)],
+           {"program": "mul a0 a1; add t0 a2; relu t1; sub #0.5 t2 -> t3 t1"}, grad=False,
+           reference=lambda x, y, z: [0.5 - np.maximum(x * y + z, 0), x * y + z]),
+    Sample([((2,), -1, 1)],
+           {"program": "exp a0 -> t0", "views": "0:2,1", "shape": (2, 3)}, grad=False,
+           reference=lambda x: np.exp(np.repeat(x, 3).reshape(2, 3))),
+]
