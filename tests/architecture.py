@@ -27,6 +27,7 @@ LEVELS = (
     {"nn", "kvstore"},
     {"gluon"},
     {"contrib", "test_utils"},
+    {"as_mxnet", "info"},
 )  # fmt: skip
 SIDEWAYS = {("optimizer", "lr_scheduler"), ("io", "image"), ("io", "recordio")}
 SIDEWAYS |= {("image", "recordio")}
@@ -47,8 +48,8 @@ GUESTS = {
     "cv2": ("codec.py",),
 }
 # The only places that may load one of our own modules by name at run time: the distributed store
-# when it is asked for (zmq), a device at its first use (cupy).
-LAZY = ("kvstore/__init__.py", "device/__init__.py")
+# when it is asked for (zmq), a device at its first use (cupy), what `import mxnet` asks for.
+LAZY = ("kvstore/__init__.py", "device/__init__.py", "as_mxnet.py")
 # The compiled parts, and the one file that may load them.
 NATIVE = ("_core", "_onednn")
 NATIVE_DOOR = "device/cpu/native.py"
