@@ -1,6 +1,6 @@
 """Image files (JPEG, PNG, ...) to pixels and back, by Pillow or else OpenCV, whichever is there.
 
-Neither is a dependency: ``pip install minigluon[image]`` brings Pillow. Both are loaded at first use.
+Neither is a dependency: ``pip install minigluon[image]`` brings Pillow. Loaded at first use.
 """
 from __future__ import annotations
 

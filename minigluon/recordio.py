@@ -262,7 +262,7 @@ class MXIndexedRecordIO(MXRecordIO):
 
 # -- records with a label --------------------------------------------------------------------------
 
-IRHeader = namedtuple("HEADER", ["flag", "label", "id", "id2"])  # noqa: PYI024 - MXNet's name
+IRHeader = namedtuple("HEADER", ["flag", "label", "id", "id2"])
 IRHeader.__doc__ = """What stands before the content of a labelled record.
 
 Fields: flag (how many numbers the label has; 0 for one number), label, id, id2 (free for use).

@@ -19,7 +19,7 @@ LEVELS = (
     {"dispatch"},
     {"graph", "tape"},
     {"ndarray"},
-    {"symbol", "autograd", "random"},
+    {"symbol", "autograd", "random", "dataiter"},
     {
         "initializer", "lr_scheduler", "optimizer", "metric", "io", "image",
         "recordio", "callback", "monitor", "profiler", "visualization",

@@ -9,8 +9,8 @@ import numpy as np
 from .. import random
 from ..base import ArgumentError, ArgumentValueError
 from ..context import Context, current_context
+from ..dataiter import DataDesc, DataIter
 from ..ndarray import NDArray, array
-from .iterator import DataDesc, DataIter
 
 __all__ = ["NDArrayIter"]
 

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from ...base import ArgumentValueError, ShapeError
-from ..attrs import Shape
 from ..operator import Attrs, MaybeShape, operator
 from ..rules import known, merge_shapes, same_shape
 

@@ -3,8 +3,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ...base import ArgumentValueError, DTypeError, ShapeError
 from ..attrs import Shape
 from ..operator import Attrs, MaybeShape, operator

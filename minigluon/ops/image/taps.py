@@ -41,7 +41,7 @@ def resample(xp: Any, images: Array, height: int, width: int, interp: int) -> Ar
     used, places = np.unique(rows[0], return_inverse=True)
     if len(used) < tall:  # rows that are not needed need not be computed
         images, rows = _pick(xp, images, used, -3), (places.reshape(rows[0].shape), rows[1])
-    if images.dtype != np.uint8 or interp == AREA and shrinks:
+    if images.dtype != np.uint8 or (interp == AREA and shrinks):
         return _in_floats(xp, images, rows, columns)
     return _in_integers(xp, images, rows, columns)
 
