@@ -15,7 +15,7 @@ from .plan import Call, Desc, bytes_of, plan
 __all__ = ["Pass", "lower"]
 
 Pass = Callable[[Sequence[Entry], Mapping[Entry, Desc], bool], list[Entry]]
-"""A rewriting for known types and shapes: ``(entries, descs, training) -> entries``, one for one."""
+"""A rewriting for known types and shapes: ``(entries, descs, training)`` -> as many entries."""
 
 PASSES: tuple[Pass, ...] = ()
 """What is done to a graph before it becomes a program, in order."""
