@@ -36,13 +36,16 @@ give it where inputs such as the data need none, it saves the first layer's data
 """
 from __future__ import annotations
 
+from .close import close_shapes, has_open_shapes
 from .executor import CompiledGraph
 from .gradient import gradient
 from .infer import Inferred, infer_dtype, infer_shape
 from .ir import Entry, F, GraphFace, Node, auxiliary, substitute, topological, variables
+from .layout import assign_layout, has_images
 from .serial import from_json, to_json
 
 __all__ = [
-    "CompiledGraph", "Entry", "F", "GraphFace", "Inferred", "Node", "auxiliary", "from_json",
-    "gradient", "infer_dtype", "infer_shape", "substitute", "to_json", "topological", "variables",
+    "CompiledGraph", "Entry", "F", "GraphFace", "Inferred", "Node", "assign_layout", "auxiliary",
+    "close_shapes", "from_json", "gradient", "has_images", "has_open_shapes", "infer_dtype",
+    "infer_shape", "substitute", "to_json", "topological", "variables",
 ]

@@ -5,6 +5,8 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from .. import graph, symbol, tape
 from .. import ndarray as nd
 from ..base import ArgumentValueError, ShapeError
@@ -100,7 +102,10 @@ class Trace:
             for node in self.variables]
         self.changes = -1
         self.revisions: list[tuple[Any, int]] = []
-        self._operators: dict[tuple[bool, tuple[bool, ...]], Any] = {}
+        self._open = graph.has_open_shapes(entries)
+        self._images = graph.has_images(entries)
+        self._shaped = self._open or self._images  # then there is a program for each shape
+        self._operators: dict[tuple[Any, ...], Any] = {}
 
     def parameters(self) -> list[tuple[Node, Parameter]]:
         """The parameters that the graph reads, with their variables."""
@@ -165,26 +170,42 @@ class Trace:
             wrt = tuple([array._ag is not None for array in arrays])
             if True not in wrt:
                 wrt = ()
-        compiled = self._operators.get((flags.training, wrt)) or self._compile(flags.training, wrt)
+        key: tuple[Any, ...] = (flags.training, wrt)
+        if self._shaped:
+            key = (*key, ctx.device_type, *[(leaf.shape, leaf.dtype) for leaf in leaves])
+        compiled = self._operators.get(key) or self._compile(key, arrays, ctx)
         found = nd.invoke(compiled, arrays, {}, ctx=ctx)
         return rebuild(self.out_form, iter([found] if isinstance(found, NDArray) else found))
 
-    def _compile(self, training: bool, wrt: tuple[bool, ...]) -> Any:
+    def _compile(self, key: tuple[Any, ...], arrays: Sequence[NDArray], ctx: Context) -> Any:
+        training, wrt = key[:2]
         with building:
-            key = (training, wrt)
             if key not in self._operators:
+                entries = self._closed([array.shape for array in arrays])
+                if self._images and ctx.device_type != "gpu":
+                    descs = [(np.dtype(array.dtype).name, array.shape) for array in arrays]
+                    entries = graph.assign_layout(
+                        entries, dict(zip(self.variables, descs, strict=True)), bool(wrt))
                 wanted = [node for node, asked in zip(self.variables, wrt, strict=False) if asked]
                 self._operators[key] = graph.CompiledGraph(
-                    self.entries, self.variables, training=training, record=bool(wrt),
+                    entries, self.variables, training=training, record=bool(wrt),
                     wrt=wanted, name=self.name).operator
             return self._operators[key]
+
+    def _closed(self, shapes: Sequence[tuple[int, ...]]) -> Sequence[Entry]:
+        """The graph, sizes that only these shapes of the variables tell filled in."""
+        if not self._open:
+            return self.entries
+        return graph.close_shapes(self.entries, dict(zip(self.variables, shapes, strict=True)))
 
     def run_watched(self, leaves: Sequence[NDArray], ctx: Context,
                     callback: Callable[[str, str, NDArray], Any], monitor_all: bool) -> Any:
         """Compute node by node and show each result to ``callback(name, operator, array)``."""
-        values = {Entry(node, 0): array for node, array in
-                  zip(self.variables, self.arrays(leaves, ctx), strict=True)}
-        for node in graph.topological(self.entries):
+        arrays = self.arrays(leaves, ctx)
+        values = {Entry(node, 0): array
+                  for node, array in zip(self.variables, arrays, strict=True)}
+        entries = self._closed([array.shape for array in arrays])
+        for node in graph.topological(entries):
             if node.op is None:
                 continue
             inputs = [values[entry] for entry in node.inputs]
@@ -197,7 +218,7 @@ class Trace:
             for entry, array in zip(node.outputs(), found, strict=True):
                 values[entry] = array
                 callback(Symbol([entry]).list_outputs()[0], node.op.name, array)
-        return rebuild(self.out_form, (values[entry] for entry in self.entries))
+        return rebuild(self.out_form, (values[entry] for entry in entries))
 
 
 def trace(block: Block, args: Sequence[Any], params: Sequence[Parameter]) -> Trace:

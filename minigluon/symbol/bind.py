@@ -17,6 +17,7 @@ from ..graph import (
     Entry,
     Node,
     auxiliary,
+    close_shapes,
     infer_dtype,
     infer_shape,
     topological,
@@ -56,7 +57,11 @@ class Executor:
     def __init__(self, entries: Sequence[Entry], ctx: Context, args: Sequence[NDArray],
                  grads: Sequence[NDArray | None], reqs: Sequence[str],
                  states: Sequence[NDArray], group2ctx: Any = None) -> None:
-        self._entries = list(entries)
+        self._whole = list(entries)
+        variables_, states_ = _split(entries)
+        arrays = zip((*variables_, *states_), (*args, *states), strict=True)
+        entries = close_shapes(entries, {node: array.shape for node, array in arrays})
+        self._entries = entries
         self._ctx = ctx
         self._group2ctx = group2ctx
         self._places = placed(topological(entries), ctx, group2ctx)
@@ -262,7 +267,7 @@ class Executor:
             allow_up_sizing: arrays may become larger (they are new then, and zero).
             kwargs: new shapes by name.
         """
-        shapes = infer_shape(self._entries, kwargs).variables
+        shapes = infer_shape(self._whole, kwargs).variables
 
         def resized(node: Node, array: NDArray | None) -> NDArray | None:
             shape = shapes[node.name]
@@ -286,7 +291,7 @@ class Executor:
         def all_resized(nodes: Sequence[Node], arrays: Sequence[Any]) -> list[Any]:
             return [resized(node, array) for node, array in zip(nodes, arrays, strict=True)]
 
-        return Executor(self._entries, self._ctx, all_resized(self._variables, self.arg_arrays),
+        return Executor(self._whole, self._ctx, all_resized(self._variables, self.arg_arrays),
                         all_resized(self._variables, self.grad_arrays), self._reqs,
                         all_resized(self._states, self.aux_arrays), self._group2ctx)
 
