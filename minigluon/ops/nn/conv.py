@@ -34,7 +34,8 @@ def _conv_shape(shapes: list[MaybeShape], attrs: Attrs) -> tuple[list[MaybeShape
             f"num_filter: expected a positive multiple of num_group={groups}, got {filters}"
         )
     rank, last = len(geometry.kernel), geometry.last
-    data, weight = channels_first(shapes[0], last), channels_first(shapes[1], last)
+    data = channels_first(shapes[0], last)
+    weight = channels_first(shapes[1], geometry.weight_last)
     if data is not None and len(data) != rank + 2:
         raise ShapeError(f"expected data of {rank + 2} dimensions for kernel {geometry.kernel}, "
                          f"got {shapes[0]}")
@@ -47,7 +48,7 @@ def _conv_shape(shapes: list[MaybeShape], attrs: Attrs) -> tuple[list[MaybeShape
     assert weight is not None
     data = merge_shapes(data, (0, weight[1] * groups, *(0,) * rank), "data")
     assert data is not None
-    made = [geometry.order(data), geometry.order(weight)]
+    made = [geometry.order(data), geometry.weight_order(weight)]
     if not attrs["no_bias"]:
         made.append(merge_shapes((filters,), shapes[2] if len(shapes) > 2 else None,
                                  "shapes of bias (needed and given)"))
@@ -78,7 +79,7 @@ def _conv_gradient(F: Any, dy: Any, out: Any, data: Any, weight: Any, bias: Any 
     grads = [F._conv_grad_data(dy, weight, data, **attrs),
              F._conv_grad_weight(dy, data, weight, **attrs)]
     if not attrs["no_bias"]:
-        axis = -1 if attrs["layout"] in ("NWC", "NHWC", "NDHWC") else 1
+        axis = 1 if (attrs["layout"] or "NC")[1] == "C" else -1
         grads.append(F.sum(dy, axis=axis, exclude=True))
     return grads
 
@@ -114,7 +115,8 @@ def convolution(
         "kernel": kernel, "stride": stride, "dilate": dilate, "pad": pad, "num_group": num_group,
         "layout": layout})
     last = geometry.last
-    out = forward(xp, to_first(xp, data, last), to_first(xp, weight, last), geometry)
+    kernels = to_first(xp, weight, geometry.weight_last)
+    out = forward(xp, to_first(xp, data, last), kernels, geometry)
     if bias is not None:
         out += bias.reshape(-1, *(1,) * len(kernel))
     return to_last(xp, out, last)
@@ -143,7 +145,8 @@ def conv_grad_data(
         "layout": layout})
     last = geometry.last
     shape = to_first(xp, data, last).shape
-    dx = backward_data(xp, to_first(xp, dy, last), to_first(xp, weight, last), shape, geometry)
+    kernels = to_first(xp, weight, geometry.weight_last)
+    dx = backward_data(xp, to_first(xp, dy, last), kernels, shape, geometry)
     return to_last(xp, dx, last)
 
 
@@ -165,6 +168,6 @@ def conv_grad_weight(
         "kernel": kernel, "stride": stride, "dilate": dilate, "pad": pad, "num_group": num_group,
         "layout": layout})
     last = geometry.last
-    shape = to_first(xp, weight, last).shape
+    shape = to_first(xp, weight, geometry.weight_last).shape
     dw = backward_weight(xp, to_first(xp, dy, last), to_first(xp, data, last), shape, geometry)
-    return to_last(xp, dw, last)
+    return to_last(xp, dw, geometry.weight_last)

@@ -30,7 +30,8 @@ class Geometry:
     dilate: tuple[int, ...]
     pad: tuple[int, ...]
     groups: int
-    last: bool
+    last: bool  # channels last, in the data
+    weight_last: bool  # and in the weight
 
     def out_size(self, size: tuple[int, ...]) -> tuple[int, ...]:
         """Spatial output size; 0 stays 0 (unknown), a window that does not fit is negative."""
@@ -43,6 +44,10 @@ class Geometry:
     def order(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """A (N, C, *S) shape as the layout has it."""
         return (shape[0], *shape[2:], shape[1]) if self.last else shape
+
+    def weight_order(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """A (F, C, *K) shape as the layout has it."""
+        return (shape[0], *shape[2:], shape[1]) if self.weight_last else shape
 
     def with_pad(self, pad: tuple[int, ...]) -> Geometry:
         """The same with another padding."""
@@ -59,13 +64,17 @@ class Geometry:
 def _geometry(op: str, kernel: Shape, stride: Shape, dilate: Shape, pad: Shape, groups: int,
               layout: str | None) -> Geometry:
     rank = spatial_rank(op, kernel)
+    # "NHWC/OIHW" is between graphs and kernels: channels last in the data only
+    data_layout, _, weight_layout = (layout or "").partition("/")
+    last = channels_last(op, data_layout or None, rank)
     return Geometry(
         kernel,
         per_axis(op, "stride", stride, rank, 1),
         per_axis(op, "dilate", dilate, rank, 1),
         per_axis(op, "pad", pad, rank, 0),
         groups,
-        channels_last(op, layout, rank),
+        last,
+        last and not weight_layout,
     )
 
 
