@@ -15,7 +15,9 @@ two meet), ``graph`` and ``tape`` (calls remembered ahead of time, and as they r
 """
 from __future__ import annotations
 
+import importlib as _importlib
 import sys as _sys
+from types import ModuleType as _ModuleType
 
 from . import (
     attribute,
@@ -47,6 +49,28 @@ nd, sym, init, kv = ndarray, symbol, initializer, kvstore
 for _short, _module in (("nd", nd), ("sym", sym), ("init", init), ("kv", kv)):
     _sys.modules[f"{__name__}.{_short}"] = _module
 context.num_gpus = num_gpus  # type: ignore[attr-defined]
+
+# Rooms that many programs never enter: loaded when first asked for.
+_LAZY = {
+    "callback": ".callback", "executor_manager": ".executor_manager", "mod": ".module",
+    "model": ".model", "module": ".module", "mon": ".monitor", "monitor": ".monitor",
+    "rnn": ".rnn", "visualization": ".visualization", "viz": ".visualization",
+}
+
+
+def __getattr__(name: str) -> _ModuleType:
+    try:
+        room = _importlib.import_module(_LAZY[name], __name__)
+    except KeyError:
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'") from None
+    globals()[name] = room
+    _sys.modules.setdefault(f"{__name__}.{name}", room)
+    return room
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY})
+
 
 __all__ = [
     "AttrScope", "Context", "MXNetError", "attribute", "autograd", "base", "context", "cpu",

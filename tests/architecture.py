@@ -21,16 +21,18 @@ LEVELS = (
     {"ndarray"},
     {"symbol", "autograd", "random", "dataiter"},
     {
-        "initializer", "lr_scheduler", "optimizer", "metric", "io", "image",
-        "recordio", "callback", "monitor", "profiler", "visualization",
+        "initializer", "lr_scheduler", "optimizer", "metric", "io", "image", "recordio",
+        "checkpoint", "callback", "executor_manager", "monitor", "operator", "profiler",
+        "visualization",
     },
     {"nn", "kvstore"},
-    {"gluon"},
-    {"contrib", "test_utils"},
+    {"gluon", "module", "rnn"},
+    {"contrib", "model", "test_utils"},
     {"as_mxnet", "info"},
 )  # fmt: skip
 SIDEWAYS = {("optimizer", "lr_scheduler"), ("io", "image"), ("io", "recordio")}
 SIDEWAYS |= {("image", "recordio")}
+SIDEWAYS |= {("callback", "checkpoint")}
 SIDEWAYS |= {("name", "base"), ("attribute", "base"), ("context", "base")}
 
 # Third-party packages, and the only places that may name them (a folder ends with a slash).
@@ -48,8 +50,8 @@ GUESTS = {
     "cv2": ("codec.py",),
 }
 # The only places that may load one of our own modules by name at run time: the distributed store
-# when it is asked for (zmq), a device at its first use (cupy), what `import mxnet` asks for.
-LAZY = ("kvstore/__init__.py", "device/__init__.py", "as_mxnet.py")
+# when it is asked for (zmq), a device at its first use (cupy), rarely used rooms, what `import mxnet` asks for.
+LAZY = ("__init__.py", "kvstore/__init__.py", "device/__init__.py", "as_mxnet.py")
 # The compiled parts, and the one file that may load them.
 NATIVE = ("_core", "_onednn")
 NATIVE_DOOR = "device/cpu/native.py"

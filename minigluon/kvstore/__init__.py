@@ -6,10 +6,10 @@ import os
 from typing import Any
 
 from ..base import ArgumentError, ArgumentValueError, NotForThisError, did_you_mean
-from .api import KVStoreBase
+from .api import KVStoreBase, capable
 from .local import KVStore
 
-__all__ = ["KVStore", "KVStoreBase", "create", "run_if_role"]
+__all__ = ["KVStore", "KVStoreBase", "capable", "create", "run_if_role"]
 
 _LOCAL = ("local", "device", "local_update_cpu", "local_allreduce_cpu", "local_allreduce_device")
 _DIST = (

@@ -262,14 +262,18 @@ class Symbol:
 
     # -- text ----------------------------------------------------------------------------------
 
-    def tojson(self) -> str:
-        """The graph in MXNet's symbol format."""
-        return to_json(self.entries)
+    def tojson(self, remove_amp_cast: bool = True) -> str:
+        """The graph in MXNet's symbol format.
 
-    def save(self, fname: str) -> None:
+        Args:
+            remove_amp_cast: leave out the casts that mixed precision put in.
+        """
+        return to_json(_without_amp_cast(self.entries) if remove_amp_cast else self.entries)
+
+    def save(self, fname: str, remove_amp_cast: bool = True) -> None:
         """Write the graph to a file that ``sym.load`` (here or in MXNet) reads."""
         with open(fname, "w", encoding="utf-8") as file:
-            file.write(self.tojson())
+            file.write(self.tojson(remove_amp_cast))
 
     def debug_str(self) -> str:
         """The nodes in order, one a line."""
@@ -366,6 +370,19 @@ def _attrs_of(node: Node) -> dict[str, str]:
     if node.op is not None and node.op.variadic:
         attrs.pop("num_args", None)
     return attrs
+
+
+def _without_amp_cast(entries: Sequence[Entry]) -> list[Entry]:
+    """The same graph; each output of an ``amp_cast`` is replaced by what was cast."""
+    moved: dict[Entry, Entry] = {}
+    for node in topological(entries):
+        inputs = [moved.get(entry, entry) for entry in node.inputs]
+        if node.op is not None and node.op.name in ("amp_cast", "amp_multicast"):
+            moved.update(zip(node.outputs(), inputs, strict=True))
+        elif inputs != node.inputs:
+            changed = Node(node.op, node.name, inputs, node.attrs, node.extra_attrs)
+            moved.update((Entry(node, entry.index), entry) for entry in changed.outputs(True))
+    return [moved.get(entry, entry) for entry in entries]
 
 
 def _clone(entries: Sequence[Entry]) -> list[Entry]:
