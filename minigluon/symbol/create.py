@@ -21,6 +21,13 @@ __all__ = ["BINARY_FUNCTIONS", "Variable", "arange", "binary", "eye", "full", "m
            "ones", "pow", "var", "zeros"]
 
 _NUMBERS = (int, float, np.generic)
+# Variables that a symbol makes for an operator and that want other values than their name says.
+_INITS = {
+    ("LeakyReLU", "gamma"): '["Constant", {"value": 0.25}]',
+    ("BatchNorm", "moving_mean"): '["zero", {}]',
+    ("BatchNorm", "moving_var"): '["one", {}]',
+    ("IdentityAttachKLSparseReg", "moving_avg"): '["zero", {}]',
+}
 _STORAGE_CODES = {"default": "0", "row_sparse": "1", "csr": "2"}
 
 
@@ -107,6 +114,10 @@ def _inputs(op: Operator, node: Node, given: Sequence[Any]) -> list[Entry]:
 def _missing(node: Node, name: str) -> Entry:
     """A variable ``NODE_weight`` for an input that was not given; it inherits ``__x__``."""
     inherited = {key: value for key, value in node.extra_attrs.items() if key.startswith("__")}
+    assert node.op is not None
+    init = _INITS.get((node.op.name, name))
+    if init is not None:
+        inherited.setdefault("__init__", init)
     return Entry(Node(None, f"{node.name}_{name}", extra_attrs=inherited), 0)
 
 
