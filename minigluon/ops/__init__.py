@@ -2,6 +2,7 @@
 from . import (
     arrange,
     broadcast,
+    decomposition,
     elemwise,
     fused,
     image,
@@ -17,6 +18,7 @@ from . import (
     sequence,
     shape,
     slicing,
+    triangular,
     update,
 )
 from .attrs import attr_key, attr_text

@@ -4,9 +4,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from ..base import NotForThisError, ShapeError
+from ..base import ShapeError
 from .operator import Attrs, MaybeShape, operator
-from .rules import Shapes, merge_shapes, size_of
+from .rules import Shapes, axis_of, merge_shapes, size_of
 
 __all__: list[str] = []
 
@@ -174,22 +174,45 @@ def _batch_rule(name: str, lhs: Array, rhs: Array, a: bool, b: bool) -> None:
         raise ShapeError(f"{name}: {error}") from None
 
 
-def _gemm_back(F: Any, dy: Any, out: Any, lhs: Any, rhs: Any, *, transpose_a: bool,
-               transpose_b: bool, alpha: float, axis: int) -> list[Any]:
+def _matrices(array: Array, axis: int) -> Array:
+    """A view whose last two axes are the matrices, if `axis` has their rows."""
+    return array if axis % array.ndim == array.ndim - 2 else array.swapaxes(axis, -2)
+
+
+def _matrix_axes(shape: MaybeShape, axis: int) -> MaybeShape:
+    """The shape of that view; the same again turns it back."""
+    if shape is None:
+        return None
+    if len(shape) < 2 or axis_of(axis, len(shape)) == len(shape) - 1:
+        raise ShapeError(f"expected matrices with rows on axis {axis} and columns on the last, "
+                         f"got {shape}")
+    sizes = list(shape)
+    sizes[axis], sizes[-2] = sizes[-2], sizes[axis]
+    return tuple(sizes)
+
+
+def _gemm2_shape(shapes: Shapes, attrs: Attrs) -> tuple[Shapes, Shapes]:
+    axis = attrs["axis"]
+    moved, outs = _batch_shape([_matrix_axes(shape, axis) for shape in shapes], attrs)
+    return [_matrix_axes(shape, axis) for shape in moved], [_matrix_axes(outs[0], axis)]
+
+
+def _gemm2_back(F: Any, dy: Any, out: Any, A: Any, B: Any, *, transpose_a: bool,
+                transpose_b: bool, alpha: float, axis: int) -> list[Any]:
     def call(x: Any, y: Any, a: bool, b: bool) -> Any:
         return F._linalg_gemm2(x, y, transpose_a=a, transpose_b=b, alpha=alpha, axis=axis)
 
-    return _product_back(call, dy, lhs, rhs, transpose_a, transpose_b)
+    return _product_back(call, dy, A, B, transpose_a, transpose_b)
 
 
-@operator("_linalg_gemm2", infer=_batch_shape, gradient=_gemm_back, aliases=("linalg_gemm2",))
+@operator("_linalg_gemm2", infer=_gemm2_shape, gradient=_gemm2_back, aliases=("linalg_gemm2",))
 def gemm2(xp: Any, A: Array, B: Array, *, transpose_a: bool = False, transpose_b: bool = False,
           alpha: float = 1.0, axis: int = -2) -> Array:
     """alpha times the product of each pair of matrices in two stacks.
 
     Args:
         A, B: matrices, or stacks of them. transpose_a, transpose_b: transpose each matrix first.
-        alpha: a factor. axis: where the rows are; only -2.
+        alpha: a factor. axis: where the rows are; the columns are on the last axis.
 
     Shapes: A (*S, N, K), B (*S, K, M) -> (*S, N, M).
 
@@ -197,10 +220,44 @@ def gemm2(xp: Any, A: Array, B: Array, *, transpose_a: bool = False, transpose_b
     >>> mx.nd.linalg_gemm2(mx.nd.ones((2, 3)), mx.nd.ones((3, 1)), alpha=2).asnumpy().tolist()
     [[6.0], [6.0]]
     """
-    if axis != -2:
-        raise NotForThisError(f"_linalg_gemm2: axis={axis} is not built; transpose so that the "
-                              "matrices are the last two axes")
-    if A.shape[:-2] != B.shape[:-2]:
-        _batch_rule("_linalg_gemm2", A, B, transpose_a, transpose_b)
-    product = xp.matmul(_swap(A, transpose_a), _swap(B, transpose_b))
-    return product if alpha == 1 else product * product.dtype.type(alpha)
+    left, right = _matrices(A, axis), _matrices(B, axis)
+    if left.shape[:-2] != right.shape[:-2]:
+        _batch_rule("_linalg_gemm2", left, right, transpose_a, transpose_b)
+    product = xp.matmul(_swap(left, transpose_a), _swap(right, transpose_b))
+    if alpha != 1:
+        product *= product.dtype.type(alpha)
+    return _matrices(product, axis)
+
+
+def _gemm_shape(shapes: Shapes, attrs: Attrs) -> tuple[Shapes, Shapes]:
+    two, outs = _gemm2_shape(shapes[:2], attrs)
+    made = merge_shapes(outs[0], shapes[2], "shapes of A B and C")
+    return [*two, made], [made]
+
+
+def _gemm_back(F: Any, dy: Any, out: Any, A: Any, B: Any, C: Any, *, beta: float,
+               **attrs: Any) -> list[Any]:
+    return [*_gemm2_back(F, dy, None, A, B, **attrs), F._mul_scalar(dy, scalar=beta)]
+
+
+@operator("_linalg_gemm", infer=_gemm_shape, gradient=_gemm_back, aliases=("linalg_gemm",))
+def gemm(xp: Any, A: Array, B: Array, C: Array, *, transpose_a: bool = False,
+         transpose_b: bool = False, alpha: float = 1.0, beta: float = 1.0,
+         axis: int = -2) -> Array:
+    """alpha A B + beta C for each triple of matrices in three stacks.
+
+    Args:
+        A, B, C: matrices, or stacks of them. transpose_a, transpose_b: transpose A or B first.
+        alpha, beta: factors. axis: where the rows are; the columns are on the last axis.
+
+    Shapes: A (*S, N, K), B (*S, K, M), C (*S, N, M) -> (*S, N, M).
+
+    >>> import minigluon as mx
+    >>> one = mx.nd.ones((1, 1))
+    >>> mx.nd.linalg_gemm(one, one, one, alpha=2, beta=10).asnumpy().tolist()
+    [[12.0]]
+    """
+    attrs = {"transpose_a": transpose_a, "transpose_b": transpose_b, "axis": axis}
+    if C.shape != _gemm2_shape([A.shape, B.shape], attrs)[1][0]:
+        _gemm_shape([A.shape, B.shape, C.shape], attrs)
+    return gemm2.body(xp, A, B, alpha=alpha, **attrs) + C * C.dtype.type(beta)

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import samples_core
 import samples_image
+import samples_linalg
 import samples_nn
 import samples_rnn
 from sample import Sample
@@ -15,7 +16,7 @@ __all__ = ["ALL", "EXEMPT", "SAMPLES"]
 EXEMPT: dict[str, str] = {}
 
 SAMPLES: dict[str, list[Sample]] = {}
-for _family in (samples_core, samples_image, samples_nn, samples_rnn):
+for _family in (samples_core, samples_image, samples_linalg, samples_nn, samples_rnn):
     for _name, _samples in _family.SAMPLES.items():
         SAMPLES.setdefault(registry[_name].name, []).extend(_samples)
 
