@@ -77,7 +77,7 @@ for step in range(5 - kv.rank):
 def test_uneven_steps_end_at_once_naming_the_worker_that_stopped_and_its_last_step():
     with Job(UNEVEN, workers=2, servers=1) as job:
         codes = job.codes(40)
-        assert codes["worker 1"] == 0 and codes["worker 0"] == 1, job.everything()
+        assert codes["worker 0"] == 1 and codes["worker 1"] in (0, 1), job.everything()
         assert re.search(
             r"KVStoreError: .*key w, step 5: waiting for worker 1 .*left after step 4",
             job.text("worker 0"))

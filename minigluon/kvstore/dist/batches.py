@@ -1,20 +1,19 @@
 """From keys to messages, and from messages into arrays."""
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from ...device.engine import Ticket
+from ...device.engine import Ticket, begin
 from ...ndarray import NDArray
 from ..api import Key
 from .messages import Item, Placement
-from .placement import part_shape, parts
+from .placement import parts
 from .wire import PACKED
 
-__all__ = ["Batch", "Sink", "batches", "host"]
+__all__ = ["Batch", "Home", "Sink", "batches", "host", "sinks"]
 
 BATCH_BYTES = 4 << 20   # small keys are gathered into messages of about this size
 
@@ -23,6 +22,15 @@ def host(array: NDArray) -> Any:
     """The numbers of an array in host memory, once they are there."""
     raw = array._sync()
     return raw if isinstance(raw, np.ndarray) else array.asnumpy()
+
+
+class Home:
+    """Where a key lives, worked out once: its parts, each with its server."""
+
+    def __init__(self, place: Placement) -> None:
+        self.place = place
+        self.parts: list[tuple[int, Item]] = list(parts(place))
+        self.itemsize = np.dtype(place.dtype).itemsize
 
 
 class Batch:
@@ -37,74 +45,115 @@ class Batch:
 
 
 def batches(
-    places: Iterable[Placement],
+    homes: Iterable[Home],
     values: dict[Key, Any] | None,
-    copy: Callable[[int], np.ndarray[Any, Any]] | None,
+    copy: Callable[[int], np.ndarray[Any, Any]] | None = None,
     own: set[Key] | frozenset[Key] = frozenset(),
 ) -> Iterator[Batch]:
     """Messages for parts of keys, one part after the other, gathered until they are big enough.
 
     Args:
-        places: the keys.
+        homes: the keys.
         values: their numbers; None makes items without numbers.
         copy: where to get memory for numbers that must not change later; None: no need.
         own: keys whose numbers nobody else will change.
     """
-    openbatches: dict[int, Batch] = {}
-    for place in places:
-        flat = None if values is None else np.ascontiguousarray(values[place.key]).reshape(-1)
-        itemsize = np.dtype(place.dtype).itemsize
-        for server, bare in parts(place):
-            batch = openbatches.setdefault(server, Batch(server))
-            size = (bare.stop - bare.start) * itemsize
-            if batch.items and batch.size + size > BATCH_BYTES:
-                yield batch
-                batch = openbatches[server] = Batch(server)
-            item = bare
-            if flat is not None:
-                numbers = flat[bare.start : bare.stop]
-                if copy is not None and size > PACKED and place.key not in own:
+    open_batches: dict[int, Batch] = {}
+    for home in homes:
+        key = home.place.key
+        array = None if values is None else np.ascontiguousarray(values[key])
+        for server, item in home.parts:
+            size = (item.stop - item.start) * home.itemsize
+            batch = open_batches.get(server)
+            if batch is None or (batch.items and batch.size + size > BATCH_BYTES):
+                if batch is not None:
+                    yield batch
+                batch = open_batches[server] = Batch(server)
+            if array is not None:
+                if len(home.parts) > 1:
+                    numbers = array.reshape(-1)[item.start : item.stop].reshape(item.shape)
+                else:
+                    numbers = array
+                if copy is not None and size > PACKED and key not in own:
                     buffer = copy(size)
                     batch.buffers.append(buffer)
-                    numbers = buffer.view(place.dtype)
-                    np.copyto(numbers, flat[bare.start : bare.stop])
+                    kept = buffer.view(item.dtype).reshape(item.shape)
+                    np.copyto(kept, numbers)
+                    numbers = kept
                 item = Item(
-                    bare.key, bare.part, bare.start, bare.stop, bare.dtype, bare.shape,
-                    numbers.reshape(part_shape(place, bare.part)),
+                    item.key, item.part, item.start, item.stop, item.dtype, item.shape, numbers
                 )
-            batch.keys.append(place.key)
+            batch.keys.append(key)
             batch.items.append(item)
             batch.size += size
-    yield from (batch for batch in openbatches.values() if batch.items)
+    yield from open_batches.values()
+
+
+class Arrival:
+    """What the arrays of one or several keys wait for together: `left` more parts.
+
+    Keys that come in one message share one; a key that comes in parts has its own.
+    """
+
+    def __init__(self, arrays: Iterable[NDArray], left: int, what: str) -> None:
+        self.left = left
+        self.ticket: Ticket = begin([array._variable() for array in arrays], what)
 
 
 class Sink:
-    """Arrays that wait for the value of one key, which may come in parts."""
+    """The arrays that one key is written into."""
 
-    def __init__(self, arrays: list[NDArray], count: int, ticket: Ticket) -> None:
-        self.ticket = ticket
-        self._left = count
-        self._late: list[tuple[Any, np.ndarray[Any, Any]]] = []
-        self._flats: list[np.ndarray[Any, Any]] = []
+    def __init__(self, arrays: list[NDArray], parts: int, arrival: Arrival) -> None:
+        self.arrival = arrival
+        self._left = parts
+        self._targets: list[np.ndarray[Any, Any]] = []
+        self._late: list[tuple[NDArray, np.ndarray[Any, Any]]] = []
         for array in arrays:
             raw = array._data
-            if isinstance(raw, np.ndarray) and raw.flags.c_contiguous:
-                self._flats.append(raw.reshape(-1))
-            else:
-                flat = np.empty(math.prod(raw.shape), raw.dtype)
-                self._flats.append(flat)
-                self._late.append((array, flat))
+            if not isinstance(raw, np.ndarray) or not raw.flags.c_contiguous:
+                raw = np.empty(array.shape, array.dtype)
+                self._late.append((array, raw))
+            self._targets.append(raw)
 
     def put(self, item: Item) -> None:
         """A part has come (network thread)."""
         assert item.data is not None
-        for flat in self._flats:
-            np.copyto(flat[item.start : item.stop], item.data.reshape(-1), casting="unsafe")
+        for target in self._targets:
+            if item.data.size != target.size:
+                target = target.reshape(-1)[item.start : item.stop].reshape(item.shape)
+            np.copyto(target, item.data, casting="unsafe")
         self._left -= 1
         if not self._left:
-            for array, flat in self._late:
-                _write(array, flat.reshape(array.shape))
-            self.ticket.done()
+            for array, raw in self._late:  # not plain memory: written as a whole
+                _write(array, raw)
+        self.arrival.left -= 1
+        if not self.arrival.left:
+            self.arrival.ticket.done()
+
+
+def sinks(
+    sent: Sequence[Batch], outs: dict[Key, list[NDArray]], homes: dict[Key, Home]
+) -> list[list[Sink]]:
+    """For each message, the sinks of its items; the arrays wait from now on."""
+    cut: dict[Key, Sink] = {}
+    for key in outs:
+        count = len(homes[key].parts)
+        if count > 1:
+            arrival = Arrival(outs[key], count, f"pull of key {key!r}")
+            cut[key] = Sink(outs[key], count, arrival)
+    found: list[list[Sink]] = []
+    for batch in sent:
+        single = [key for key in batch.keys if key not in cut]
+        together: Arrival | None = None
+        if single:
+            what = f"pull of key {single[0]!r}" + (" and others" if len(single) > 1 else "")
+            arrays = [array for key in single for array in outs[key]]
+            together = Arrival(arrays, len(single), what)
+        found.append([
+            cut[key] if together is None or key in cut else Sink(outs[key], 1, together)
+            for key in batch.keys
+        ])
+    return found
 
 
 def _write(array: NDArray, value: np.ndarray[Any, Any]) -> None:

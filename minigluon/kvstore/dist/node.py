@@ -70,6 +70,7 @@ class Loop:
         self.senders: dict[str, say.Register | say.Attach] = {}
         self.banned: set[int] = set()
         self.missing: dict[str, tuple[float, str]] = {}
+        self.ticked = clock()
         self.code: int | None = None
 
     # -- one turn -------------------------------------------------------------------------------
@@ -88,7 +89,9 @@ class Loop:
             if now > until or self._dead(uid):
                 del self.missing[uid]
                 self._lose(uid, self._fate(uid, reason))
-        self.guard(lambda m: m.tick(now))
+        if now - self.ticked >= TICK / 2:
+            self.ticked = now
+            self.guard(lambda m: m.tick(now))
 
     def run(self) -> int:
         """Turn until somebody says stop; the exit code."""

@@ -386,14 +386,14 @@ class ServerState:
     ) -> list[Action]:
         turn = client.regimes.get(message.store, INITIAL).turn
         self.updates.choose(client.rank, turn, message)
-        client.regimes[message.store] = Regime(turn + 1)
+        client.regimes[message.store] = self.updates.regime(message.store, turn + 1, {})
         return [Send(client.uid, say.Ack(message.seq))]
 
     def _settings(self, client: _Client, message: say.UpdateSettings, now: float) -> list[Action]:
         """Settings that hold from this worker's next push on."""
         before = client.regimes.get(message.store, INITIAL)
         settings = {**before.settings, **message.settings}
-        client.regimes[message.store] = Regime(before.turn, settings)
+        client.regimes[message.store] = self.updates.regime(message.store, before.turn, settings)
         return [Send(client.uid, say.Ack(message.seq))]
 
     def _save_states(self, client: _Client, message: say.SaveStates, now: float) -> list[Action]:

@@ -35,6 +35,17 @@ class Updates:
         self.rank, self.make_rule = rank, make_rule
         self.rules: dict[int, list[tuple[Rule, say.SetOptimizer]]] = {}
         self._applied: dict[int, Mapping[str, Any]] = {}
+        self._regimes: dict[int, list[Regime]] = {}
+
+    def regime(self, store: int, turn: int, settings: dict[str, Any]) -> Regime:
+        """The regime with these settings: the same object for all workers that agree."""
+        known = self._regimes.setdefault(store, [])
+        made = Regime(turn, settings)
+        for one in known:
+            if one == made:
+                return one
+        self._regimes[store] = [made, *known[:7]]
+        return made
 
     def rule(self, store: int, turn: int) -> Rule | None:
         """The rule that was set as number `turn` (from 1); None for 0."""
@@ -82,6 +93,10 @@ class Updates:
         It is the one each worker had set when it pushed; so an optimizer that one worker has set
         already does not touch a step that the others pushed before they set it.
         """
+        regimes = iter(step.ranks.values())
+        one_for_all = next(regimes)
+        if all(regime is one_for_all for regime in regimes):
+            return one_for_all
         turn = max(regime.turn for regime in step.ranks.values())
         latest = {rank: r for rank, r in step.ranks.items() if r.turn == turn}
         first_rank = min(latest)

@@ -6,25 +6,25 @@ which travel in parts of a few megabytes.
 """
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import builtins
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from ...base import KVStoreError, NotForThisError, ShapeError
 from ...context import cpu
-from ...device.engine import begin
 from ...ndarray import NDArray
 from ...optimizer import Optimizer
 from ..api import Key, KeyKind, KVStoreBase, group, priorities
 from ..reduce import reduce
 from . import messages as say
 from . import states
-from .batches import Batch, Sink, batches, host
+from .batches import Batch, Home, Sink, batches, host, sinks
 from .client import Client
 from .messages import SCHEDULER, KeySpec, Message, Node, Placement, Role
 from .process import next_store, process_client
-from .requests import Pending
+from .requests import Answer, Pending
 from .rule import describe, elementwise
 from .wire import check_dtype
 
@@ -53,6 +53,7 @@ class DistKVStore(KVStoreBase):
         self._store = next_store(self._client)
         self._kind = KeyKind()
         self._places: dict[Key, Placement] = {}
+        self._homes: dict[Key, Home] = {}
         self._steps: dict[Key, int] = {}
         self._optimizer: Optimizer | None = None
         self._closed = False
@@ -99,9 +100,10 @@ class DistKVStore(KVStoreBase):
         placed = self._client.wait(self._client.request(SCHEDULER, message, what))
         assert isinstance(placed, say.Placed)
         places = {place.key: place for place in placed.keys}
+        homes = {key: Home(place) for key, place in places.items()}
         if self.rank == 0:
             waits: list[Pending] = []
-            for batch in batches((places[spec.key] for spec in specs), values, copy=None):
+            for batch in batches((homes[spec.key] for spec in specs), values):
                 names = tuple(batch.keys)
                 init = say.Init(0, self._store, self._name, names, tuple(batch.items))
                 waits.append(self._client.request(_server(batch.server), init, what))
@@ -110,6 +112,7 @@ class DistKVStore(KVStoreBase):
             idents = tuple(place.ident for place in places.values())
             self._client.post(SCHEDULER, say.Initialised(0, idents))
         self._places.update(places)
+        self._homes.update(homes)
 
     def broadcast(self, key: Keys, value: Any, out: Any, priority: Any = 0) -> None:
         """`init`, then fill `out` with worker 0's values."""
@@ -119,10 +122,11 @@ class DistKVStore(KVStoreBase):
     def push(self, key: Keys, value: Any, priority: Any = 0) -> None:
         """Give gradients, as they are now."""
         grouped = self._grouped(key, value)
-        for batch, buffers in self._pushes(grouped, priorities(key, priority)):
+        for batch in self._pushes(grouped, priorities(key, priority)):
             self._client.request(
                 _server(batch.server), say.Push(0, tuple(batch.items)),
-                f"push of {self._what(batch.keys)}", None, self._client.push_failed, buffers,
+                f"push of {self._what(batch.keys)}", None, self._client.push_failed,
+                batch.buffers,
             )
 
     def pull(
@@ -132,10 +136,10 @@ class DistKVStore(KVStoreBase):
         if out is None:
             raise KVStoreError("pull: expected arrays to write into (out=), got None")
         grouped = self._grouped(key, out)
-        places = [self._known(one) for one in _ordered(grouped, priorities(key, priority))]
-        sinks = {place.ident: self._sink(place, grouped[place.key]) for place in places}
-        for batch in batches(places, None, copy=None):
-            self._fetch(say.Pull(0, tuple(batch.items)), batch, sinks, [])
+        order = _ordered(grouped, priorities(key, priority))
+        for one in order:
+            self._check(self._known(one), grouped[one], "pull")
+        self._fetch(say.Pull, list(batches((self._homes[one] for one in order), None)), grouped)
 
     def pushpull(self, key: Keys, value: Any, out: Any = None, priority: Any = 0) -> None:
         """`push` and `pull` in one exchange."""
@@ -143,52 +147,50 @@ class DistKVStore(KVStoreBase):
         outs = values if out is None else self._grouped(key, out)
         if values.keys() != outs.keys():
             raise KVStoreError(f"pushpull: values for {list(values)}, outputs for {list(outs)}")
-        exchanges = list(self._pushes(values, priorities(key, priority)))
-        sinks = {self._places[k].ident: self._sink(self._places[k], outs[k]) for k in values}
-        for batch, buffers in exchanges:
-            self._fetch(say.PushPull(0, tuple(batch.items)), batch, sinks, buffers)
+        for one, arrays in outs.items():
+            self._check(self._known(one), arrays, "pull")
+        sent = list(self._pushes(values, priorities(key, priority)))
+        self._fetch(say.PushPull, sent, outs)
 
     def _fetch(
-        self, message: Message, batch: Batch, sinks: dict[int, Sink],
-        buffers: list[np.ndarray[Any, Any]],
+        self, kind: builtins.type[say.Pull] | builtins.type[say.PushPull], sent: list[Batch],
+        outs: dict[Key, list[NDArray]],
     ) -> None:
-        mine = [sinks[item.key] for item in batch.items]
-
-        def answer(values: Message) -> None:
-            assert isinstance(values, say.Values)
-            for sink, item in zip(mine, values.items, strict=True):
-                sink.put(item)
-
-        def failed(error: KVStoreError) -> None:
-            for sink in mine:
-                sink.ticket.fail(error)
-
-        what = f"{type(message).__name__.lower()} of {self._what(batch.keys)}"
-        try:
-            self._client.request(_server(batch.server), message, what, answer, failed, buffers)
-        except KVStoreError as error:  # the arrays must not wait for ever
-            for sink in sinks.values():
-                sink.ticket.fail(error)
-            raise
+        """Send messages whose answers go into `outs`."""
+        targets = sinks(sent, outs, self._homes)
+        for batch, mine in zip(sent, targets, strict=True):
+            what = f"{kind.__name__.lower()} of {self._what(batch.keys)}"
+            try:
+                self._client.request(
+                    _server(batch.server), kind(0, tuple(batch.items)), what, _filling(mine),
+                    _failing(mine), batch.buffers,
+                )
+            except KVStoreError as error:  # the arrays must not wait for ever
+                for several in targets:
+                    _failing(several)(error)
+                raise
 
     def _pushes(
         self, grouped: dict[Key, list[NDArray]], priority: dict[Key, int]
-    ) -> Iterator[tuple[Batch, list[np.ndarray[Any, Any]]]]:
+    ) -> Iterator[Batch]:
         """The messages of a push: what goes to which server, and the memory it lies in."""
         order = _ordered(grouped, priority)
         values: dict[Key, Any] = {}
         for one in order:
             place, arrays = self._known(one), grouped[one]
             self._check(place, arrays, "push")
-            values[one] = host(arrays[0] if len(arrays) == 1 else reduce(arrays, cpu()))
+            values[one] = host(arrays[0] if len(arrays) == 1 else self._sum(arrays))
         self._client.make_room()
         for one in order:
             self._steps[one] = self._steps.get(one, 0) + 1
             self._client.step, self._client.key = self._steps[one], str(one)
         own = {one for one in order if len(grouped[one]) > 1}
         take = self._client.requests.buffer
-        for batch in batches((self._places[one] for one in order), values, take, own):
-            yield batch, batch.buffers
+        yield from batches((self._homes[one] for one in order), values, take, own)
+
+    def _sum(self, arrays: list[NDArray]) -> NDArray:
+        """The sum over this worker's devices: on the first of them in the device types."""
+        return reduce(arrays, arrays[0].context if "device" in self._name else cpu())
 
     # -- updates --------------------------------------------------------------------------------
 
@@ -344,11 +346,6 @@ class DistKVStore(KVStoreBase):
                     f"{np.dtype(array.dtype).name}; use astype('{place.dtype}')"
                 )
 
-    def _sink(self, place: Placement, arrays: list[NDArray]) -> Sink:
-        self._check(place, arrays, "pull")
-        ticket = begin([array._variable() for array in arrays], f"pull of key {place.key!r}")
-        return Sink(arrays, len(place.servers), ticket)
-
     def _what(self, keys: Sequence[Key]) -> str:
         step = self._steps.get(keys[0], 0) if keys else 0
         return f"{_names(keys)} (step {step})"
@@ -358,6 +355,23 @@ def _names(keys: Sequence[Key]) -> str:
     if len(keys) == 1:
         return f"key {keys[0]!r}"
     return f"{len(keys)} keys ({keys[0]!r}, ...)" if keys else "no keys"
+
+
+def _filling(mine: list[Sink]) -> Answer:
+    def answer(values: Message) -> None:
+        assert isinstance(values, say.Values)
+        for sink, item in zip(mine, values.items, strict=True):
+            sink.put(item)
+
+    return answer
+
+
+def _failing(mine: list[Sink]) -> Callable[[KVStoreError], None]:
+    def failed(error: KVStoreError) -> None:
+        for ticket in {sink.arrival.ticket for sink in mine}:
+            ticket.fail(error)
+
+    return failed
 
 
 def _server(rank: int) -> Node:
