@@ -1,0 +1,123 @@
+"""Convolution and its gradients: kernels against the plain bodies, many geometries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from against_body import check, normal, step_for, threads
+
+from minigluon.device.cpu import native
+from minigluon.ops import registry
+
+onednn = pytest.mark.skipif(not native.onednn, reason="oneDNN's kernels are not built")
+core = pytest.mark.skipif(not native.enabled, reason="the native core is not built")
+
+
+def _arrays(batch: int, channels: int, size: tuple[int, ...], filters: int,
+            kernel: tuple[int, ...], groups: int = 1, layout: str | None = None) -> list[Any]:
+    x = normal(batch, channels, *size)
+    w = normal(filters, channels // groups, *kernel)
+    if layout and layout[1] != "C":
+        x = np.ascontiguousarray(np.moveaxis(x, 1, -1))
+        if "/" not in layout:
+            w = np.ascontiguousarray(np.moveaxis(w, 1, -1))
+    return [x, w, normal(filters)]
+
+
+def _check_all(arrays: list[Any], attrs: dict[str, Any], grad_data: bool = True) -> None:
+    x, w, bias = arrays
+    record = registry["Convolution"]
+    dy = normal(*record.body(np, x, w, bias, **record.parse(attrs)).shape, seed=1)
+    check("Convolution", [x, w, bias], attrs)
+    check("Convolution", [x, w], {**attrs, "no_bias": True})
+    check("_conv_grad_weight", [dy, x, w], attrs)
+    if grad_data:
+        check("_conv_grad_data", [dy, w, x], attrs)
+
+
+@onednn
+@pytest.mark.parametrize("layout", [None, "NHWC", "NHWC/OIHW"])
+@pytest.mark.parametrize(("channels", "size", "filters", "kernel", "rest"), [
+    (3, (9, 8), 5, (3, 3), {}),
+    (8, (9, 8), 16, (3, 2), {"stride": (2, 1), "pad": (1, 0)}),
+    (8, (9, 8), 4, (3, 3), {"pad": (2, 2), "dilate": (2, 2)}),
+    (8, (9, 8), 16, (3, 3), {"pad": (1, 1), "num_group": 4}),
+    (8, (9, 8), 8, (3, 3), {"pad": (1, 1), "num_group": 8}),
+    (5, (7, 7), 6, (1, 1), {}),
+    (5, (7, 7), 6, (1, 1), {"stride": (2, 2)}),
+    (1, (28, 28), 20, (5, 5), {}),
+    (4, (1, 1), 3, (1, 1), {}),
+])
+def test_two_dimensions(channels: int, size: Any, filters: int, kernel: Any,
+                        rest: dict[str, Any], layout: str | None) -> None:
+    attrs = {"kernel": kernel, "num_filter": filters, "layout": layout, **rest}
+    _check_all(_arrays(3, channels, size, filters, kernel, rest.get("num_group", 1), layout), attrs)
+
+
+@onednn
+@pytest.mark.parametrize(("layout", "size", "kernel", "rest"), [
+    (None, (11,), (3,), {"stride": (2,), "pad": (1,)}),
+    ("NWC", (11,), (3,), {"stride": (2,), "pad": (1,)}),
+    (None, (5, 6, 7), (3, 2, 3), {"stride": (2, 1, 1), "pad": (1, 0, 1)}),
+    ("NDHWC", (5, 6, 7), (3, 2, 3), {"stride": (2, 1, 1), "pad": (1, 0, 1)}),
+])
+def test_one_and_three_dimensions(layout: str | None, size: Any, kernel: Any,
+                                  rest: dict[str, Any]) -> None:
+    attrs = {"kernel": kernel, "num_filter": 4, "layout": layout, **rest}
+    _check_all(_arrays(2, 3, size, 4, kernel, layout=layout), attrs)
+
+
+@core
+@pytest.mark.parametrize(("channels", "filters", "size", "kernel", "stride", "pad"), [
+    (1, 20, (28, 28), (5, 5), 1, (0, 0)),
+    (20, 50, (12, 12), (5, 5), 1, (0, 0)),
+    (3, 7, (9, 8), (3, 3), 1, (1, 1)),
+    (3, 6, (9, 8), (5, 3), 1, (2, 1)),
+    (4, 13, (9, 9), (3, 3), 2, (1, 1)),
+    (3, 5, (5, 5), (1, 1), 1, (0, 0)),
+    (2, 11, (6, 7), (7, 6), 1, (3, 2)),
+    (5, 4, (6, 7), (2, 4), 1, (1, 3)),
+    (2, 1, (4, 3), (3, 3), 1, (2, 2)),
+    (1, 8, (3, 19), (3, 8), 1, (0, 0)),
+])
+def test_blocks_of_samples(channels: int, filters: int, size: tuple[int, int],
+                           kernel: tuple[int, int], stride: int, pad: tuple[int, int]) -> None:
+    attrs = {"kernel": (*kernel, 1), "stride": (stride, stride, 1), "pad": (*pad, 0),
+             "num_filter": filters}
+    arrays = _arrays(2, channels, (*size, 16), filters, (*kernel, 1))
+    _check_all(arrays, attrs, grad_data=stride == 1)
+
+
+@onednn
+def test_two_threads_give_the_same() -> None:
+    attrs = {"kernel": (3, 3), "pad": (1, 1), "num_filter": 32}
+    arrays = _arrays(8, 16, (24, 24), 32, (3, 3))
+    with threads(2):
+        _check_all(arrays, attrs)
+    blocked = {"kernel": (3, 3, 1), "pad": (1, 1, 0), "num_filter": 20}
+    with threads(2):
+        _check_all(_arrays(3, 10, (20, 20, 16), 20, (3, 3, 1)), blocked)
+
+
+@core
+def test_nan_and_infinity_stay_where_they_belong() -> None:
+    x, w, _ = _arrays(1, 2, (6, 6, 16), 3, (3, 3, 1))
+    x[0, 0, 0, 0, 3], x[0, 1, 5, 5, 4] = np.nan, np.inf
+    attrs = {"kernel": (3, 3, 1), "num_filter": 3, "no_bias": True}
+    step, [want] = step_for("Convolution", [x, w], attrs)
+    with np.errstate(invalid="ignore"):
+        [got] = step([x, w])
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(want))
+    np.testing.assert_array_equal(np.isinf(got), np.isinf(want))
+
+
+@core
+def test_what_kernels_leave_to_the_body() -> None:
+    x, w, _ = _arrays(2, 3, (6, 6), 4, (3, 3))
+    attrs = {"kernel": (3, 3), "num_filter": 4, "no_bias": True}
+    step, _ = step_for("Convolution", [x.astype("float64"), w.astype("float64")], attrs)
+    assert step is None
+    step, _ = step_for("Convolution", [x[:0], w], attrs)
+    assert step is None
