@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,11 +15,52 @@ from numpy import asarray, errstate, generic
 
 from .base import DTypeError, MXNetError, ShapeError
 from .device import Device, device_of, kernels_of
+from .device.cpu import native
 from .ops import Attrs, Operator, namespace, registry
 
-__all__ = ["call", "raw_face", "raw_face_of"]
+__all__ = ["call", "prepared", "raw_face", "raw_face_of"]
 
 Array = Any
+
+_prepared: dict[Operator, Any] = {}
+# Operators of an array and a number are called with ever new numbers: their bodies are quicker
+# than preparing a Step, but for big arrays.
+_WORTH_A_STEP = 65536
+_BIG = 262144  # bytes; from here on results lie in the pool
+
+
+def prepared(op: Operator) -> Any:
+    """The native Steps of an operator by the shapes of its inputs; None where it has no kernel."""
+    try:
+        return _prepared[op]
+    except KeyError:
+        found = None
+        if native.has_kernel(op.name) and not (op.needs_rng or op.needs_device):
+            least = _WORTH_A_STEP if "scalar" in op.attr_names else 0
+            found = native.core.Eager(op, partial(_prepare, op), int(op.single), least)
+        _prepared[op] = found
+        return found
+
+
+def _prepare(op: Operator, arrays: Sequence[Array], attrs: Attrs) -> Any:
+    """A Step for arrays like these, or None."""
+    if op.infer is None:
+        return None
+    public = {name: attrs[name] for name in op.attr_names if name in attrs}
+    ins = [native.desc_of(array) for array in arrays]
+    try:
+        _, shapes = op.infer([shape for _, shape in ins], public)
+        if op.infer_dtype is None:
+            types: Sequence[str | None] = [ins[0][0]] * len(shapes)
+        else:
+            _, types = op.infer_dtype([dtype for dtype, _ in ins], public)
+    except MXNetError:
+        return None  # the general way says what is wrong
+    outs = [(dtype, shape) for dtype, shape in zip(types, shapes, strict=True)
+            if dtype is not None and shape is not None and 0 not in shape]
+    if len(outs) != op.num_outputs(attrs):
+        return None
+    return native.step(op.name, ins, outs, attrs)
 
 
 def call(
@@ -44,6 +85,12 @@ def call(
         for array in arrays:
             if array.dtype != first:
                 raise _mixed_dtypes(op, arrays)
+    if device.type == "cpu":
+        steps = prepared(op)
+        if steps is not None:
+            results: tuple[Array, ...] | None = steps.raw(arrays, attrs)
+            if results is not None:
+                return results
     body = op.body
     kernels = kernels_of(device.type, op.name)
     if kernels is not None:
@@ -54,7 +101,14 @@ def call(
     try:
         # inf and nan are values here, as in MXNet: no RuntimeWarning for log(0) or 1/0
         with errstate(all="ignore"):
-            result = body(device.xp, *arrays, **attrs)
+            if native.enabled and device.type == "cpu" and any(a.nbytes >= _BIG for a in arrays):
+                before = native.core.pooled_begin()
+                try:
+                    result = body(device.xp, *arrays, **attrs)
+                finally:
+                    native.core.pooled_end(before)
+            else:
+                result = body(device.xp, *arrays, **attrs)
     except MXNetError as error:
         if op.name not in registry or _names_operator(op, error):
             raise
@@ -132,7 +186,10 @@ def _raw_call(device: Device) -> Callable[[Operator, tuple[Any, ...], dict[str, 
 def raw_face(device: Device) -> SimpleNamespace:
     """Raw F: every operator as a function of raw arrays; what gradient rules run with."""
     apply = _raw_call(device)
-    face = SimpleNamespace(**namespace(apply))
+    functions = namespace(apply)
+    if native.enabled and device.type == "cpu":
+        functions.update(native.core.raw_functions(functions))
+    face = SimpleNamespace(**functions)
     face._invoke = lambda op, *inputs, **attrs: apply(op, inputs, attrs)
     return face
 

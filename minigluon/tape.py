@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .base import GradientError
+from .device.cpu import native
 from .ops import Attrs, Operator
 
 __all__ = ["Entry", "Leaf", "Output", "append", "order", "state", "walk"]
@@ -79,6 +80,10 @@ class Output:
         self.entry = entry
         self.index = index
 
+
+if native.enabled:  # the same three, which the core's short path makes and reads
+    state, Entry, Output = (  # type: ignore[misc]
+        native.core.state, native.core.Entry, native.core.Output)
 
 Source = Leaf | Output
 

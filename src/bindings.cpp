@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "program.h"
+#include "pystep.h"
 #include "registry.h"
 
 namespace nb = nanobind;
@@ -90,63 +91,49 @@ bool set_attr(Attrs& attrs, const std::string& name, nb::handle value) {
 
 // -- one step -------------------------------------------------------------------------------------
 
-// A Step as Python holds it: with its descriptors, and memory for eager calls.
-struct PyStep {
-  std::shared_ptr<Step> step;
-  std::vector<Desc> in, out;
-  std::mutex running;  // runs of one Step never overlap: it may keep state
-
-  void* pointer(nb::handle array, const Desc& desc, const char* what) const {
-    if (!PyArray_Check(array.ptr())) throw nb::type_error("Step.run: expected NumPy arrays");
-    PyArrayObject* raw = as_array(array.ptr());
-    if (!is_dense(raw) || dtype_of(PyArray_TYPE(raw)) != static_cast<int>(desc.dtype) ||
-        PyArray_SIZE(raw) != desc.size()) {
-      throw nb::value_error(
-          (std::string("Step.run: an ") + what + " is not the dense array the step is made for")
-              .c_str());
-    }
-    return PyArray_DATA(raw);
+void* pointer_of(nb::handle array, const Desc& desc, const char* what) {
+  if (!PyArray_Check(array.ptr())) throw nb::type_error("Step: expected NumPy arrays");
+  PyArrayObject* raw = as_array(array.ptr());
+  if (!is_dense(raw) || dtype_of(PyArray_TYPE(raw)) != static_cast<int>(desc.dtype) ||
+      PyArray_SIZE(raw) != desc.size()) {
+    throw nb::value_error(
+        (std::string("Step: an ") + what + " is not the dense array the step is made for").c_str());
   }
+  return PyArray_DATA(raw);
+}
 
-  void run(nb::handle inputs, nb::handle outputs) {
-    std::vector<void*> from, to;
-    for (nb::handle each : inputs) from.push_back(nullptr), (void)each;
-    if (from.size() != in.size() || nb::len(outputs) != out.size()) {
-      throw nb::value_error("Step.run: the number of arrays is not that of the step");
-    }
-    for (std::size_t i = 0; i < in.size(); ++i) from[i] = pointer(inputs[i], in[i], "input");
-    for (std::size_t i = 0; i < out.size(); ++i) {
-      to.push_back(pointer(outputs[i], out[i], "output"));
-    }
-    run(from.data(), to.data());
+std::vector<void*> pointers_of(nb::sequence arrays, const std::vector<Desc>& descs,
+                               const char* what) {
+  if (nb::len(arrays) != descs.size()) {
+    throw nb::value_error((std::string("Step: the number of ") + what + "s is not that of the step")
+                              .c_str());
   }
+  std::vector<void*> found;
+  for (std::size_t i = 0; i < descs.size(); ++i) {
+    found.push_back(pointer_of(nb::object(arrays[i]), descs[i], what));
+  }
+  return found;
+}
 
-  void run(void** from, void** to) {
-    nb::gil_scoped_release release;
-    std::lock_guard<std::mutex> hold(running);
-    Arena scratch(step->scratch());
-    step->run(from, to, scratch.data());
-  }
+void step_run(PyStep& self, nb::sequence inputs, nb::sequence outputs) {
+  std::vector<void*> from = pointers_of(inputs, self.in, "input");
+  std::vector<void*> to = pointers_of(outputs, self.out, "output");
+  self.run(from.data(), to.data());
+}
 
-  // Fresh outputs for these inputs.
-  nb::object call(nb::handle inputs) {
-    std::vector<void*> from, to;
-    if (nb::len(inputs) != in.size()) {
-      throw nb::value_error("Step: the number of inputs is not that of the step");
-    }
-    for (std::size_t i = 0; i < in.size(); ++i) from.push_back(pointer(inputs[i], in[i], "input"));
-    nb::object made = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(out.size())));
-    for (std::size_t i = 0; i < out.size(); ++i) {
-      PyObject* array = fresh_array(numpy_type(out[i].dtype), out[i].ndim(),
-                                    reinterpret_cast<const npy_intp*>(out[i].shape.data()));
-      if (array == nullptr) throw nb::python_error();
-      PyTuple_SET_ITEM(made.ptr(), static_cast<Py_ssize_t>(i), array);
-      to.push_back(PyArray_DATA(as_array(array)));
-    }
-    run(from.data(), to.data());
-    return made;
+// Fresh outputs for these inputs.
+nb::object step_call(PyStep& self, nb::sequence inputs) {
+  std::vector<void*> from = pointers_of(inputs, self.in, "input"), to;
+  nb::object made = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(self.out.size())));
+  for (std::size_t i = 0; i < self.out.size(); ++i) {
+    PyObject* array = self.fresh_output(i);
+    if (array == nullptr) throw nb::python_error();
+    PyTuple_SET_ITEM(made.ptr(), static_cast<Py_ssize_t>(i), array);
+    to.push_back(PyArray_DATA(as_array(array)));
   }
-};
+  self.run(from.data(), to.data());
+  return made;
+}
 
 std::shared_ptr<PyStep> py_make_step(const std::string& name, nb::handle in, nb::handle out,
                                      nb::dict attrs) {
@@ -157,15 +144,24 @@ std::shared_ptr<PyStep> py_make_step(const std::string& name, nb::handle in, nb:
     }
   }
   Attrs given;
-  for (auto [key, value] : attrs) {
-    if (!set_attr(given, nb::cast<std::string>(key), value)) return nullptr;
-  }
+  if (!attrs_of(attrs.ptr(), given)) return nullptr;
   auto made = std::make_shared<PyStep>();
   made->in = descs_of(in);
   made->out = descs_of(out);
   made->step = make_step(name, made->in, made->out, given);
   return made->step ? made : nullptr;
 }
+
+}  // namespace
+
+bool mg::attrs_of(PyObject* dict, Attrs& attrs) {
+  for (auto [key, value] : nb::borrow<nb::dict>(dict)) {
+    if (!set_attr(attrs, nb::cast<std::string>(key), value)) return false;
+  }
+  return true;
+}
+
+namespace {
 
 // -- a program ------------------------------------------------------------------------------------
 
@@ -233,13 +229,6 @@ class PyProgram : Host {
     running_.unlock();
     return results;
   }
-
-  int traverse(visitproc visit, void* arg) {
-    for (nb::object& each : callbacks_) Py_VISIT(each.ptr());
-    return 0;
-  }
-  void clear() { callbacks_.clear(); }
-  bool cleared() const { return false; }
 
  private:
   PyObject* locked_run(PyObject* const* inputs, PyObject* device) {
@@ -587,11 +576,12 @@ NB_MODULE(_core, m) {
   if (_import_array() < 0) throw nb::python_error();
   // The threads of the pool do not exist in a forked child: there one thread does the work.
   pthread_atfork(nullptr, nullptr, [] { omp_set_num_threads(1); });
+  nb::set_leak_warnings(false);  // what lives as long as the process is no leak
   m.doc() = "The native core: prepared steps, programs of them, pooled memory.";
   nb::class_<PyStep>(m, "Step", "One prepared call of an operator.")
-      .def("run", nb::overload_cast<nb::handle, nb::handle>(&PyStep::run), nb::arg("inputs"),
-           nb::arg("outputs"), "Compute into given dense arrays.")
-      .def("__call__", &PyStep::call, nb::arg("inputs"), "Compute; a tuple of fresh arrays.")
+      .def("run", &step_run, nb::arg("inputs"), nb::arg("outputs"),
+           "Compute into given dense arrays.")
+      .def("__call__", &step_call, nb::arg("inputs"), "Compute; a tuple of fresh arrays.")
       .def("scratch", [](const PyStep& self) { return self.step->scratch(); })
       .def("inplace", [](const PyStep& self, int input, int output) {
         return self.step->inplace(input, output);
@@ -634,4 +624,5 @@ NB_MODULE(_core, m) {
   m.attr("enter_kernel") =
       nb::steal(PyCapsule_New(reinterpret_cast<void*>(&enter_from_outside), kEnterCapsule, nullptr));
   enter_memory(m.ptr());
+  enter_eager(m.ptr());
 }

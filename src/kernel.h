@@ -85,6 +85,12 @@ struct Step {
     (void)input, (void)output;
     return false;
   }
+  // Take these attributes from now on; false: that needs another Step. Worth having where numbers
+  // change from call to call (a learning rate): eager calls then keep their Step.
+  virtual bool adjust(const Attrs& attrs) {
+    (void)attrs;
+    return false;
+  }
   // Compute. Called without the GIL; allocates nothing, calls no Python.
   virtual void run(const void* const* in, void* const* out, void* scratch) = 0;
 };

@@ -18,8 +18,10 @@ from ..base import (
 )
 from ..context import Context, current_context
 from ..device import device_of
+from ..device.cpu import native
 from ..device.engine import Var, wait_all
 from ..dispatch import call as dispatch_call
+from ..dispatch import prepared
 from ..ops import BINARY, Attrs, Operator, attach_methods, find_operator
 from .backward import run_backward
 from .index import fit, index_key, scalar_view
@@ -33,7 +35,22 @@ _INPLACE = (
 )
 
 
-class NDArray:
+class _PlainBase:
+    """What an NDArray is made of; the core's ArrayBase is the same, with a short path."""
+
+    __slots__ = ("__weakref__", "_ag", "_ctx", "_data", "_var")
+
+    def __init__(self, data: Any, ctx: Context) -> None:
+        self._data = data
+        self._ctx = ctx
+        self._var: Var | None = None
+        self._ag: tape.Leaf | tape.Output | None = None
+
+
+_Base: Any = native.core.ArrayBase if native.enabled else _PlainBase
+
+
+class NDArray(_Base):  # type: ignore[misc]
     """An array on a device, computed on at once.
 
     Made by ``nd.array``, ``nd.zeros`` and the like, and returned by every operator. Contiguous
@@ -49,14 +66,13 @@ class NDArray:
     [[3.0, 5.0], [7.0, 9.0]]
     """
 
-    __slots__ = ("__weakref__", "_ag", "_ctx", "_data", "_var")
+    __slots__ = ()
     __array_priority__ = 1000.0
 
-    def __init__(self, data: Any, ctx: Context) -> None:
-        self._data = data
-        self._ctx = ctx
-        self._var: Var | None = None
-        self._ag: tape.Leaf | tape.Output | None = None
+    _data: Any
+    _ctx: Context
+    _var: Var | None
+    _ag: tape.Leaf | tape.Output | None
 
     # -- the raw array and its order of reads and writes ---------------------------------------
 
@@ -435,6 +451,13 @@ def invoke(
         One NDArray, or a list where the operator has several visible outputs.
     """
     flags = tape.state
+    if op.needs_training:
+        attrs = {**attrs, "training": flags.training}
+    steps = prepared(op)
+    if steps is not None and out is None:
+        result = steps(inputs, attrs)
+        if result is not None:
+            return result  # type: ignore[no-any-return]
     raws = []
     if inputs:
         ctx = inputs[0]._ctx
@@ -448,8 +471,10 @@ def invoke(
     elif ctx is None:
         ctx = current_context()
     device = device_of(ctx)
-    if op.needs_training:
-        attrs = {**attrs, "training": flags.training}
+    if steps is not None and out is not None and not flags.recording:
+        targets = [out] if isinstance(out, NDArray) else list(out)
+        if device.type == "cpu" and steps.into(raws, attrs, [x._sync() for x in targets]):
+            return targets[0] if op.visible(attrs) == 1 else targets
     results = dispatch_call(op, raws, attrs, device)
     visible = op.visible(attrs)
     shown = [_own(raw, raws, device) for raw in results[:visible]]
@@ -506,7 +531,14 @@ def _write_out(op: Operator, raws: list[Any], out: NDArray | Sequence[NDArray]) 
 def nd_call(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What calling an operator means for NDArrays: ``nd.X(...)`` and ``x.X(...)``."""
     out = ctx = None
-    if kwargs:
+    if not kwargs:
+        if len(args) == len(op.input_names) and not (op.required or op.needs_training):
+            steps = prepared(op)
+            if steps is not None and all(isinstance(x, NDArray) for x in args):
+                result = steps(args, op.defaults)
+                if result is not None:
+                    return result
+    else:
         out = kwargs.pop("out", None)
         kwargs.pop("name", None)
         if "ctx" in kwargs:
@@ -563,11 +595,11 @@ def binary(word: str, lhs: Any, rhs: Any) -> Any:
 
 
 def _operator_methods() -> None:
+    known = (NDArray, *_NUMBERS, np.ndarray)
+
     def forward(word: str) -> Any:
         def method(self: NDArray, other: Any) -> Any:
-            if isinstance(other, (NDArray, *_NUMBERS, np.ndarray)):
-                return binary(word, self, other)
-            return NotImplemented
+            return binary(word, self, other) if isinstance(other, known) else NotImplemented
 
         return method
 
@@ -579,8 +611,19 @@ def _operator_methods() -> None:
 
         return method
 
+    def general(word: str, lhs: Any, rhs: Any) -> Any:
+        if isinstance(lhs, known) and isinstance(rhs, known):
+            return binary(word, lhs, rhs)
+        return NotImplemented
+
     arithmetic = {"add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide",
                   "mod": "modulo", "pow": "power"}
+    if native.enabled:  # the core has these itself, and calls `general` for all but the simplest
+        short = [arithmetic.pop(name) for name in ("add", "sub", "mul", "truediv")]
+        records = [_BINARY_OPS[word] for word in short]
+        native.core.setup(NDArray, device_of, general, [
+            (word, both, both.defaults, right, left)
+            for word, (both, right, left) in zip(short, records, strict=True)])
     for name, word in arithmetic.items():
         setattr(NDArray, f"__{name}__", forward(word))
         setattr(NDArray, f"__r{name}__", reflected(word))

@@ -73,7 +73,7 @@ def test_hybridized_equals_eager(make, flags, tmp_path):
     graph.hybridize(**flags)
     for one, other in zip(train(eager, x), train(graph, x.copy()), strict=True):
         # native kernels add up in another order than the plain bodies
-        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5 * max(1, np.abs(one).max()))
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4 * max(1, np.abs(one).max()))
 
 
 def test_batch_size_and_mode_may_change_between_calls():
