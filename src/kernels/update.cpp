@@ -1,0 +1,180 @@
+// Optimizer updates: one pass over weight, gradient and states, as element-wise programs whose
+// further results are written over the states.
+#include "kernels/elementwise/program.h"
+#include "registry.h"
+
+namespace mg {
+namespace {
+
+using elementwise::Instruction;
+using elementwise::Operand;
+using elementwise::Program;
+using elementwise::Word;
+
+// Programs, written call by call: a(0) is the weight, a(1) the gradient, a(2)... the states.
+class Writer {
+ public:
+  static Operand a(int index) { return {Operand::input, index}; }
+  Operand number(double value) {
+    program.numbers.push_back(value);
+    return {Operand::number, static_cast<int>(program.numbers.size()) - 1};
+  }
+  Operand operator()(Word word, Operand x) { return put({word, 1, {x}}); }
+  Operand operator()(Word word, Operand x, Operand y) { return put({word, 2, {x, y}}); }
+  Operand operator()(Word word, Operand x, double y) { return put({word, 2, {x, number(y)}}); }
+
+  Program program;
+
+ private:
+  Operand put(const Instruction& one) {
+    program.code.push_back(one);
+    return {Operand::result, static_cast<int>(program.code.size()) - 1};
+  }
+};
+
+struct Settings {
+  double lr, wd, rescale, clip, momentum;
+  explicit Settings(const Attrs& attrs)
+      : lr(attrs.get<double>("lr", 0)), wd(attrs.get<double>("wd", 0)),
+        rescale(attrs.get<double>("rescale_grad", 1)),
+        clip(attrs.get<double>("clip_gradient", -1)), momentum(attrs.get<double>("momentum", 0)) {}
+};
+
+Operand clipped(Writer& w, Operand g, double limit) {
+  return limit >= 0 ? w(Word::min, w(Word::max, g, -limit), limit) : g;
+}
+
+Operand prepared(Writer& w, const Settings& s) {
+  return clipped(w, w(Word::mul, w.a(1), s.rescale), s.clip);
+}
+
+Operand decayed(Writer& w, const Settings& s) {
+  Operand g = w(Word::mul, w.a(1), s.rescale);
+  if (s.wd != 0) g = w(Word::add, w(Word::mul, w.a(0), s.wd), g);
+  return clipped(w, g, s.clip);
+}
+
+// state = decay state + (1 - decay) fresh; the decay as MXNet keeps it, a float
+Operand average(Writer& w, Operand state, double decay, Operand fresh) {
+  decay = static_cast<double>(static_cast<float>(decay));
+  const Operand kept = w(Word::mul, state, decay);
+  return w(Word::add, w(Word::mul, fresh, 1.0 - decay), kept);
+}
+
+// Each gives the program whose results are the new weight and the new states.
+using Recipe = Program (*)(const Attrs&);
+
+Program sgd(const Attrs& attrs) {
+  Writer w;
+  const Settings s(attrs);
+  const Operand g = w(Word::mul, prepared(w, s), s.lr);
+  const Operand kept = w(Word::mul, w.a(0), 1.0 - s.lr * s.wd);
+  w.program.outputs = {w(Word::sub, kept, g)};
+  return w.program;
+}
+
+Program sgd_mom(const Attrs& attrs) {
+  Writer w;
+  const Settings s(attrs);
+  const Operand g = w(Word::mul, prepared(w, s), s.lr);
+  Operand mom = w(Word::mul, w.a(2), s.momentum);
+  if (s.wd != 0) mom = w(Word::sub, mom, w(Word::mul, w.a(0), s.lr * s.wd));
+  mom = w(Word::sub, mom, g);
+  w.program.outputs = {w(Word::add, w.a(0), mom), mom};
+  return w.program;
+}
+
+Program nag_mom(const Attrs& attrs) {
+  Writer w;
+  const Settings s(attrs);
+  Operand g = prepared(w, s);
+  if (s.wd != 0) g = w(Word::add, w(Word::mul, w.a(0), s.wd), g);
+  g = w(Word::mul, g, s.lr);
+  const Operand ahead = w(Word::add, w.a(0), w(Word::mul, w.a(2), s.momentum * s.momentum));
+  const Operand fresh = w(Word::sub, ahead, w(Word::mul, g, s.momentum + 1));
+  Operand mom = w(Word::sub, w(Word::mul, w.a(2), s.momentum), g);
+  if (s.wd != 0)
+    mom = w(Word::sub, mom, w(Word::mul, w(Word::sub, fresh, w.a(0)), s.lr * s.wd));
+  w.program.outputs = {fresh, mom};
+  return w.program;
+}
+
+Program adam(const Attrs& attrs) {
+  Writer w;
+  const Settings s(attrs);
+  const Operand g = decayed(w, s);
+  const Operand var = average(w, w.a(3), attrs.get<double>("beta2", 0.999), w(Word::square, g));
+  const Operand mean = average(w, w.a(2), attrs.get<double>("beta1", 0.9), g);
+  const Operand root = w(Word::add, w(Word::sqrt, var), attrs.get<double>("epsilon", 1e-8));
+  const Operand step = w(Word::div, w(Word::mul, mean, s.lr), root);
+  w.program.outputs = {w(Word::sub, w.a(0), step), mean, var};
+  return w.program;
+}
+
+Program rmsprop(const Attrs& attrs) {
+  Writer w;
+  const Settings s(attrs);
+  const Operand g = decayed(w, s);
+  const Operand n = average(w, w.a(2), attrs.get<double>("gamma1", 0.95), w(Word::square, g));
+  const Operand root = w(Word::sqrt, w(Word::add, n, attrs.get<double>("epsilon", 1e-8)));
+  const Operand step = w(Word::mul, w(Word::div, g, root), s.lr);
+  const Operand fresh = w(Word::sub, w.a(0), step);
+  w.program.outputs = {clipped(w, fresh, attrs.get<double>("clip_weights", -1)), n};
+  return w.program;
+}
+
+// Runs the program of a recipe; its further results are written over the states.
+class Update final : public Step {
+ public:
+  Update(Recipe recipe, const Desc& weight, int states)
+      : recipe_(recipe), weight_(weight), states_(states) {}
+
+  bool adjust(const Attrs& attrs) override {
+    Program program = recipe_(attrs);
+    program.inputs = 2 + states_;
+    const std::vector<Desc> in(static_cast<size_t>(2 + states_), weight_);
+    const std::vector<Desc> out(static_cast<size_t>(1 + states_), weight_);
+    auto step = elementwise::make_step(
+        std::move(program), in, std::vector<std::vector<int64_t>>(in.size(), weight_.shape), out);
+    if (step == nullptr) return false;
+    for (int i = 0; i < states_; ++i)
+      if (!step->inplace(2 + i, 1 + i)) return false;
+    step_ = std::move(step);
+    return true;
+  }
+
+  bool inplace(int input, int output) const override {
+    return input == 0 && output == 0 && step_->inplace(0, 0);
+  }
+
+  void run(const void* const* in, void* const* out, void* scratch) override {
+    void* results[4] = {out[0]};
+    for (int i = 0; i < states_; ++i) results[i + 1] = mutable_in<void>(in[2 + i]);
+    step_->run(in, results, scratch);
+  }
+
+ private:
+  Recipe recipe_;
+  Desc weight_;
+  int states_;
+  std::unique_ptr<Step> step_;
+};
+
+template <Recipe recipe, int states>
+std::unique_ptr<Step> make_update(const std::vector<Desc>& in, const std::vector<Desc>& out,
+                                  const Attrs& attrs) {
+  if (in.size() != 2 + states) return nullptr;
+  for (const Desc& one : in)
+    if (one.shape != out[0].shape || one.dtype != out[0].dtype) return nullptr;
+  auto step = std::make_unique<Update>(recipe, out[0], states);
+  return step->adjust(attrs) ? std::move(step) : nullptr;
+}
+
+MG_KERNEL("sgd_update", make_update<sgd, 0>);
+MG_KERNEL("sgd_mom_update", make_update<sgd_mom, 1>);
+MG_KERNEL("nag_mom_update", make_update<nag_mom, 1>);
+MG_KERNEL("adam_update", make_update<adam, 2>);
+MG_KERNEL("rmsprop_update", make_update<rmsprop, 1>);
+
+}  // namespace
+}  // namespace mg
