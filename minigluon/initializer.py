@@ -19,6 +19,7 @@ import numpy as np
 from . import ndarray as nd
 from .base import ArgumentError, ArgumentValueError, NotForThisError, Registry
 from .ndarray import NDArray
+from .ops.nn.rnn import packed, packed_size
 
 __all__ = [
     "Bilinear", "Constant", "FusedRNN", "InitDesc", "Initializer", "LSTMBias", "Load",
@@ -370,12 +371,63 @@ class LSTMBias(Initializer):
 
 @register
 class FusedRNN(Initializer):
-    """Parameters of a fused RNN; comes with the RNN operator."""
+    """The vector of parameters of operator RNN: each matrix in it as if it were a parameter.
+
+    Args:
+        init: for the weights, gate by gate; None: the network's general initializer.
+        num_hidden, num_layers, mode, bidirectional: as for operator RNN.
+        forget_bias: what lstm's biases of the forget gate start from; the others are 0.
+
+    >>> import minigluon as mx
+    >>> vector = mx.nd.zeros((4 + 4 + 4 + 4,))  # lstm: 4 gates, 1 input, 1 hidden
+    >>> mx.init.FusedRNN("one", 1, 1, "lstm", forget_bias=2)("rnn_weight", vector)
+    >>> vector.asnumpy().astype(int).tolist()
+    [1, 1, 1, 1, 1, 1, 1, 1, 0, 2, 0, 0, 0, 2, 0, 0]
+    """
 
     def __init__(self, init: Any, num_hidden: int, num_layers: int, mode: str,
                  bidirectional: bool = False, forget_bias: float = 1.0) -> None:
-        raise NotForThisError("initializer FusedRNN is not built yet: it comes with the RNN "
-                              "operator")
+        made = None if init is None else create(init)
+        super().__init__(init=made and made.dumps(), num_hidden=num_hidden,
+                         num_layers=num_layers, mode=mode, bidirectional=bidirectional,
+                         forget_bias=forget_bias)
+        self._init = made
+        self._sizes = (num_hidden, num_layers, bidirectional)
+        self._mode = mode
+        self._forget_bias = forget_bias
+
+    def _init_weight(self, name: str, arr: NDArray) -> None:
+        general = getattr(name, "global_init", None)
+        init = self._init or general
+        if init is None:
+            raise ArgumentValueError(f"FusedRNN: no initializer for the weights of '{name}'; "
+                                     "give init=")
+        start = 0
+        for part, shape in packed(self._mode, self._inputs(name, arr), *self._sizes):
+            end = start + math.prod(shape)
+            block = arr[start:end]
+            if part.endswith("bias"):
+                block[:] = 0.0
+                if self._mode == "lstm":
+                    hidden = shape[0] // 4
+                    block[hidden:2 * hidden] = self._forget_bias
+            else:
+                rows = self._sizes[0]
+                for gate in range(shape[0] // rows):
+                    one = block[gate * rows * shape[1]:(gate + 1) * rows * shape[1]]
+                    init(InitDesc(f"{name}_{part}", None, general), one.reshape((rows, shape[1])))
+            start = end
+
+    def _inputs(self, name: str, arr: NDArray) -> int:
+        """The size of the input, from that of the vector."""
+        fixed, one = (packed_size(self._mode, size, *self._sizes) for size in (0, 1))
+        inputs, rest = divmod(arr.size - fixed, one - fixed)
+        if inputs < 1 or rest:
+            raise ArgumentValueError(
+                f"FusedRNN: '{name}' of shape {arr.shape} cannot hold the parameters of mode "
+                f"'{self._mode}' with num_hidden={self._sizes[0]}, num_layers={self._sizes[1]}, "
+                f"bidirectional={self._sizes[2]}")
+        return inputs
 
 
 class Mixed:

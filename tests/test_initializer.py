@@ -101,8 +101,10 @@ def test_settings_that_cannot_be():
         filled(init.Xavier("cauchy"), "w_weight")
     with pytest.raises(ValueError, match="rand_type"):
         init.Orthogonal(rand_type="cauchy")
-    with pytest.raises(NotImplementedError, match="FusedRNN"):
-        init.FusedRNN("xavier", 3, 1, "lstm")
+    with pytest.raises(ValueError, match="cannot hold the parameters of mode 'lstm'"):
+        init.FusedRNN("one", 3, 1, "lstm")("rnn_weight", nd.zeros((85,)))
+    with pytest.raises(ValueError, match="no initializer for the weights"):
+        init.FusedRNN(None, 3, 1, "lstm")._init_weight("rnn_weight", nd.zeros((84,)))
 
 
 @pytest.mark.parametrize(("made", "text"), [
@@ -185,3 +187,21 @@ def test_verbose(caplog):
     caplog.set_level("INFO")
     filled(init.One().set_verbosity(True), "a_weight", (4,))
     assert "Initialized a_weight as weight: 1" in caplog.text
+
+
+def test_fused_rnn_fills_each_gate_as_a_matrix():
+    """Figures of MXNet 1.9.1: weights by `init`, biases 0 but for lstm's forget gates."""
+    vector = nd.zeros((84,))
+    fused = init.FusedRNN(init.One(), 3, 1, "lstm", forget_bias=2.0)
+    vector_init = init.InitDesc("lstm_parameters", {"__init__": fused.dumps()})
+    init.Zero()(vector_init, vector)
+    assert vector.asnumpy().tolist() == [1] * 60 + ([0] * 3 + [2] * 3 + [0] * 6) * 2
+    assert fused.dumps() == (
+        '["fusedrnn", {"init": "[\\"one\\", {}]", "num_hidden": 3, "num_layers": 1, '
+        '"mode": "lstm", "bidirectional": false, "forget_bias": 2.0}]')
+    general = init.InitDesc("lstm_weight", global_init=init.Constant(7))
+    init.FusedRNN(None, 2, 2, "gru", bidirectional=True)(general, vector := nd.zeros((264,)))
+    assert vector.asnumpy().tolist() == [7] * 216 + [0] * 48
+    init.FusedRNN("orthogonal", 3, 1, "gru")("gru_weight", vector := nd.zeros((3 * 3 * 8,)))
+    gate = vector.asnumpy()[:9].reshape(3, 3)
+    np.testing.assert_allclose(gate @ gate.T, 1.414**2 * np.eye(3), atol=1e-5)

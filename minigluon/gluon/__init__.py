@@ -1,18 +1,26 @@
 """How a network is trained: Trainer, losses, data, utilities. ``gluon.nn`` is ``minigluon.nn``."""
 from __future__ import annotations
 
+import importlib as _importlib
 import sys as _sys
+from types import ModuleType as _ModuleType
 
 from .. import nn
-from . import block, data, loss, parameter, utils
+from . import block, data, loss, parameter, rnn, utils
 from .block import Block, HybridBlock, SymbolBlock
 from .parameter import Constant, Parameter, ParameterDict
 from .trainer import Trainer
 
 __all__ = [
     "Block", "Constant", "HybridBlock", "Parameter", "ParameterDict", "SymbolBlock", "Trainer",
-    "block", "data", "loss", "nn", "parameter", "utils",
+    "block", "data", "loss", "nn", "parameter", "rnn", "utils",
 ]
 
 # ``import minigluon.gluon.nn`` and ``from minigluon.gluon.nn import Dense``: one room, two names
 _sys.modules[f"{__name__}.nn"] = nn
+
+
+def __getattr__(name: str) -> _ModuleType:
+    if name != "contrib":  # loaded when first asked for
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    return _importlib.import_module(".contrib", __name__)

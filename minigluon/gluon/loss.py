@@ -1,16 +1,18 @@
 """Losses: blocks that return one value for each sample (the mean over all its other axes)."""
 from __future__ import annotations
 
+import math
 from typing import Any
 
-from ..base import ShapeError
+from ..base import ParameterMismatch, ShapeError
 from ..ndarray import NDArray
 from ..nn import HybridBlock
 
 __all__ = [
-    "CosineEmbeddingLoss", "HingeLoss", "HuberLoss", "KLDivLoss", "L1Loss", "L2Loss",
-    "LogisticLoss", "Loss", "PoissonNLLLoss", "SigmoidBCELoss", "SigmoidBinaryCrossEntropyLoss",
-    "SoftmaxCELoss", "SoftmaxCrossEntropyLoss", "SquaredHingeLoss", "TripletLoss",
+    "CTCLoss", "CosineEmbeddingLoss", "HingeLoss", "HuberLoss", "KLDivLoss", "L1Loss", "L2Loss",
+    "LogisticLoss", "Loss", "PoissonNLLLoss", "SDMLLoss", "SigmoidBCELoss",
+    "SigmoidBinaryCrossEntropyLoss", "SoftmaxCELoss", "SoftmaxCrossEntropyLoss",
+    "SquaredHingeLoss", "TripletLoss",
 ]
 
 
@@ -361,3 +363,83 @@ class CosineEmbeddingLoss(Loss):
         label = F.reshape_like(label, cosine)
         loss = F.where(label == 1, 1.0 - cosine, F.relu(cosine - self._margin))
         return self._weighted(F, loss, sample_weight, self._weight)
+
+
+class CTCLoss(Loss):
+    """Connectionist temporal classification: sequences of labels without their times.
+
+    Args:
+        layout: of pred, 'NTC' or 'TNC'. label_layout: 'NT' or 'TN'.
+        weight: factor on the loss, or None.
+
+    The last of the C classes is the blank; labels are padded with -1 at their end.
+
+    Shapes:
+        pred (N, T, C) before the softmax, label (N, L), pred_lengths and label_lengths (N,) or
+        None, sample_weight -> (N,).
+
+    >>> import minigluon as mx
+    >>> label = mx.nd.array([[1, 0, -1, -1], [2, 1, 1, -1]])
+    >>> print(CTCLoss()(mx.nd.ones((2, 20, 4)), label).asnumpy().round(4))
+    [18.8282 16.5058]
+    """
+
+    def __init__(self, layout: str = "NTC", label_layout: str = "NT",
+                 weight: float | None = None, **kwargs: Any) -> None:
+        if layout not in ("NTC", "TNC"):
+            raise ParameterMismatch("Only 'NTC' and 'TNC' layouts for pred are supported. "
+                                    f"Got: {layout}")
+        if label_layout not in ("NT", "TN"):
+            raise ParameterMismatch("Only 'NT' and 'TN' layouts for label are supported. "
+                                    f"Got: {label_layout}")
+        self._layout = layout
+        self._label_layout = label_layout
+        super().__init__(weight, label_layout.index("N"), **kwargs)
+
+    def hybrid_forward(self, F: Any, pred: Any, label: Any, pred_lengths: Any = None,
+                       label_lengths: Any = None, sample_weight: Any = None) -> Any:
+        """The loss of each sample."""
+        if self._layout == "NTC":
+            pred = F.swapaxes(pred, 0, 1)
+        if self._batch_axis == 1:
+            label = F.swapaxes(label, 0, 1)
+        loss = F.CTCLoss(pred, label, pred_lengths, label_lengths,
+                         use_data_lengths=pred_lengths is not None,
+                         use_label_lengths=label_lengths is not None, blank_label="last")
+        return self._weighted(F, loss, sample_weight, self._weight)
+
+
+class SDMLLoss(Loss):
+    """Smoothed deep metric learning: row i of x1 and row i of x2 are near, all others far.
+
+    The softmax of minus the squared distances of a row of x1 to all rows of x2 is compared with a
+    smoothed identity (Kullback-Leibler divergence, summed).
+
+    Args:
+        smoothing_parameter: probability mass that the other rows share.
+        weight, batch_axis: accepted, but without effect, as in MXNet.
+
+    Shapes:
+        x1 and x2 (N, C), N > 1 -> (N,).
+
+    >>> import minigluon as mx
+    >>> far = mx.nd.array([[0, 0], [9, 9]])
+    >>> SDMLLoss(smoothing_parameter=0.0)(far, far).asnumpy().round(3).tolist()
+    [0.0, 0.0]
+    """
+
+    def __init__(self, smoothing_parameter: float = 0.3, weight: float = 1.0,
+                 batch_axis: int = 0, **kwargs: Any) -> None:
+        super().__init__(weight, batch_axis, **kwargs)
+        self.smoothing_parameter = smoothing_parameter
+
+    def hybrid_forward(self, F: Any, x1: Any, x2: Any) -> Any:
+        """The loss of each row."""
+        apart = F.broadcast_sub(F.expand_dims(x1, axis=1), F.expand_dims(x2, axis=0))
+        logp = F.log_softmax(-F.sum(F.square(apart), axis=2), axis=1)
+        own = F.diag(logp)
+        others = F.sum(logp, axis=1) - own
+        mass = self.smoothing_parameter
+        share = mass / (F.sum(F.ones_like(logp), axis=1) - 1)  # of each other row
+        entropy = (1 - mass) * math.log(1 - mass + 1e-12) + mass * F.log(share + 1e-12)
+        return entropy - (1 - mass) * own - share * others

@@ -15,7 +15,7 @@ from ..operator import Attrs, operator
 from ..rules import DTypes, Shapes, known, merge_shapes, size_of
 from .recurrent import BACKWARD, FORWARD, GATES, KEPT, previous
 
-__all__ = ["packed", "packed_size"]
+__all__ = ["GATES", "packed", "packed_size"]
 
 Array = Any
 Mode = Literal["rnn_relu", "rnn_tanh", "lstm", "gru"]
