@@ -25,6 +25,7 @@ from . import (
     base,
     context,
     gluon,
+    image,
     initializer,
     io,
     kvstore,
@@ -33,8 +34,10 @@ from . import (
     name,
     ndarray,
     nn,
+    operator,
     optimizer,
     random,
+    recordio,
     symbol,
 )
 from .attribute import AttrScope
@@ -45,8 +48,8 @@ from .device import num_gpus
 __version__ = "0.1.0"
 
 # MXNet's short names; `import minigluon.nd` and `from minigluon.init import Xavier` work too.
-nd, sym, init, kv = ndarray, symbol, initializer, kvstore
-for _short, _module in (("nd", nd), ("sym", sym), ("init", init), ("kv", kv)):
+nd, sym, init, kv, img = ndarray, symbol, initializer, kvstore, image
+for _short, _module in (("nd", nd), ("sym", sym), ("init", init), ("kv", kv), ("img", img)):
     _sys.modules[f"{__name__}.{_short}"] = _module
 context.num_gpus = num_gpus  # type: ignore[attr-defined]
 
@@ -74,9 +77,10 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "AttrScope", "Context", "MXNetError", "attribute", "autograd", "base", "context", "cpu",
-    "cpu_pinned", "cpu_shared", "current_context", "gluon", "gpu", "init", "initializer", "io",
+    "cpu_pinned", "cpu_shared", "current_context", "gluon", "gpu", "image", "img", "init",
+    "initializer", "io",
     "kv", "kvstore", "lr_scheduler", "metric", "name", "nd", "ndarray", "nn", "num_gpus",
-    "optimizer", "random", "sym", "symbol",
+    "operator", "optimizer", "random", "recordio", "sym", "symbol",
 ]
 
 kvstore.run_if_role()  # a process whose DMLC_ROLE says server or scheduler becomes that

@@ -23,6 +23,8 @@ _FORMATS = {".jpg": "JPEG", ".jpeg": "JPEG", ".png": "PNG", ".bmp": "BMP", ".web
 def decode(data: Any, flag: int = _COLOR, name: str = "the image") -> Pixels:
     """Pixels (height, width, channels) uint8 of an image file's bytes; colours as RGB.
 
+    As they are stored: what EXIF says of the camera's orientation is not applied (nor in MXNet).
+
     Args:
         data: the content of the file.
         flag: 1 for three channels, 0 for one (gray), -1 for what the file has.
@@ -103,36 +105,25 @@ def _by_pillow(image_module: Any, data: bytes, flag: int) -> Pixels | None:
             if flag == _GRAY:
                 image.draft("L", image.size)  # as OpenCV: the luminance a JPEG holds
             image.load()
-            turned = _upright(image_module, image)
+            kind = image.format
     except (OSError, ValueError, SyntaxError):  # Pillow's words for a file that is none
         return None
-    if turned.mode.startswith("I"):  # 16 bits: the upper eight
-        turned = image_module.fromarray((np.asarray(turned) >> 8).astype(np.uint8))
+    if image.mode.startswith("I"):  # 16 bits: the upper eight
+        image = image_module.fromarray((np.asarray(image) >> 8).astype(np.uint8))
     if flag == _UNCHANGED:
-        if turned.mode not in ("L", "RGB", "RGBA"):
-            turned = turned.convert("RGBA" if "transparency" in turned.info else "RGB")
-        return np.asarray(turned)
+        if image.mode not in ("L", "RGB", "RGBA"):
+            image = image.convert("RGBA" if "transparency" in image.info else "RGB")
+        return np.asarray(image)
+    if flag == _GRAY and kind == "PNG" and image.mode in ("P", "RGB", "RGBA"):
+        weighed = np.asarray(image.convert("RGB"), np.int32) @ np.int32([9798, 19235, 3735])
+        return (weighed >> 15).astype(np.uint8)  # as libpng, which OpenCV has do it
     if flag == _GRAY:
-        return np.asarray(turned.convert("RGB").convert("L") if turned.mode in ("P", "RGBA")
-                          else turned.convert("L"))
-    if turned.mode == "LA":
-        turned = turned.getchannel(0)
-    if turned.mode == "RGBA":  # the colours as they are, without blending
-        return np.asarray(turned)[..., :3]
-    return np.asarray(turned.convert("RGB"))
-
-
-# What the EXIF field Orientation says was done to the picture; this undoes it.
-_ORIENTATION = 274
-_TURNS = {2: ("FLIP_LEFT_RIGHT",), 3: ("ROTATE_180",), 4: ("FLIP_TOP_BOTTOM",),
-          5: ("TRANSPOSE",), 6: ("ROTATE_270",), 7: ("TRANSVERSE",), 8: ("ROTATE_90",)}
-
-
-def _upright(image_module: Any, image: Any) -> Any:
-    exif = image.getexif() if image.format in ("JPEG", "WEBP") else {}
-    for turn in _TURNS.get(exif.get(_ORIENTATION, 1), ()):
-        image = image.transpose(getattr(image_module.Transpose, turn))
-    return image
+        return np.asarray(image.convert("L"))
+    if image.mode == "LA":
+        image = image.getchannel(0)
+    if image.mode == "RGBA":  # the colours as they are, without blending
+        return np.asarray(image)[..., :3]
+    return np.asarray(image.convert("RGB"))
 
 
 def _by_opencv(cv2: Any, data: bytes, flag: int) -> Pixels | None:

@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .base import ArgumentValueError
 from .ndarray import NDArray
 
-__all__ = ["DataBatch", "DataDesc", "DataIter"]
+__all__ = ["DataBatch", "DataDesc", "DataIter", "part_of"]
 
 
 class _Desc(NamedTuple):
@@ -122,3 +123,20 @@ class DataIter:
     def getpad(self) -> int | None:
         """How many samples at the end of the current batch only fill it up."""
         raise NotImplementedError(f"{type(self).__name__} must define getpad")
+
+
+def part_of(count: int, num_parts: int, part_index: int) -> np.ndarray[Any, Any]:
+    """Which of `count` samples belong to one of several equally long parts.
+
+    Every sample belongs to a part. Where they do not divide evenly the last parts take some
+    again from the beginning, so that all workers of a job have equally many batches.
+
+    >>> [part_of(5, 2, i).tolist() for i in range(2)]
+    [[0, 1, 2], [3, 4, 0]]
+    """
+    if num_parts < 1 or not 0 <= part_index < num_parts:
+        raise ArgumentValueError(
+            f"part_index: expected 0 to num_parts - 1, got part {part_index} of {num_parts}"
+        )
+    size = -(-count // num_parts)
+    return np.arange(part_index * size, (part_index + 1) * size) % max(count, 1)

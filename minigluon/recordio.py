@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import struct
+import threading
 from collections import namedtuple
 from collections.abc import Callable
 from typing import Any, BinaryIO
@@ -20,7 +21,8 @@ from . import codec
 from .base import ArgumentError, ArgumentValueError, MXNetError
 
 __all__ = [
-    "IRHeader", "MXIndexedRecordIO", "MXRecordIO", "pack", "pack_img", "unpack", "unpack_img",
+    "IRHeader", "MXIndexedRecordIO", "MXRecordIO", "Records", "pack", "pack_img", "unpack",
+    "unpack_img",
 ]
 
 _MAGIC = 0xCED7230A
@@ -258,6 +260,56 @@ class MXIndexedRecordIO(MXRecordIO):
         self._list.write(f"{key}\t{place}\n")
         self.idx[key] = place
         self.keys.append(key)
+
+
+class Records(MXRecordIO):
+    """The records of a file by number, for any thread.
+
+    Args:
+        uri: path of the file.
+        idx_path: list of keys and places as MXIndexedRecordIO writes it; without one the file is
+            looked through once.
+
+    Attributes:
+        keys: of the records; their numbers where there is no list. places: where each begins.
+    """
+
+    def __init__(self, uri: str | os.PathLike[str],
+                 idx_path: str | os.PathLike[str] | None = None) -> None:
+        super().__init__(uri, "r")
+        self._lock = threading.Lock()
+        if idx_path:
+            listed = MXIndexedRecordIO(idx_path, uri, "r")
+            listed.close()
+            self.keys, self.places = listed.keys, list(listed.idx.values())
+        else:
+            self.places = self._look_through()
+            self.keys = list(range(len(self.places)))
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def __getitem__(self, number: int) -> bytes:
+        with self._lock:
+            self._stream(writing=False).seek(self.places[number])
+            content = self.read()
+        if content is None:
+            raise MXNetError(f"{self.uri} ends before the place {self.places[number]} of record "
+                             f"{self.keys[number]}")
+        return content
+
+    def _look_through(self) -> list[int]:
+        stream = self._stream(writing=False)
+        places, place = [], 0
+        while head := stream.read(_WORDS.size):
+            if len(head) < _WORDS.size or head[:4] != _MAGIC_BYTES:
+                raise self._broken(stream, "expected a record")
+            word = _WORDS.unpack(head)[1]
+            if word >> 29 in (_WHOLE, _FIRST):
+                places.append(place)
+            place += _WORDS.size + -(-(word & _LENGTH) // 4) * 4
+            stream.seek(place)
+        return places
 
 
 # -- records with a label --------------------------------------------------------------------------
