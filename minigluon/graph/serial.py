@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..base import ArgumentValueError, MXNetError, NotForThisError, did_you_mean
-from ..ops import Operator, attr_text, registry
+from ..ops import OpenOperator, Operator, attr_text, registry
 from .infer import locate
 from .ir import Entry, Node, topological
 
@@ -120,6 +120,8 @@ def _node(row: Mapping[str, Any], inputs: list[Entry]) -> Node:
     if op is None:
         raise NotForThisError(f"symbol JSON: no operator '{row['op']}'"
                               f"{did_you_mean(row['op'], registry)} [node {row['name']}]")
+    if isinstance(op, OpenOperator):
+        op = op.concrete(texts)
     given, extra = _split(op, texts)
     node = Node(op, row["name"], inputs, extra_attrs=extra)
     try:

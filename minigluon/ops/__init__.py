@@ -22,10 +22,11 @@ from . import (
     update,
 )
 from .attrs import attr_key, attr_text
+from .custom import OpenOperator
 from .face import BINARY, attach_methods, function, namespace, subspaces
 from .operator import Attrs, Operator, find_operator, operator, registry
 
 __all__ = [
-    "BINARY", "Attrs", "Operator", "attach_methods", "attr_key", "attr_text", "find_operator",
-    "function", "namespace", "operator", "registry", "subspaces",
+    "BINARY", "Attrs", "OpenOperator", "Operator", "attach_methods", "attr_key", "attr_text",
+    "find_operator", "function", "namespace", "operator", "registry", "subspaces",
 ]

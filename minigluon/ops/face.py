@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
+from .custom import OpenOperator
 from .operator import Operator, registry
 
 __all__ = ["BINARY", "attach_methods", "function", "methods", "namespace", "subspaces"]
@@ -52,6 +53,12 @@ def function(
 
     def operator_function(*args: Any, **kwargs: Any) -> Any:
         return call(op, args, kwargs)
+
+    if isinstance(op, OpenOperator):
+        find = op.concrete
+
+        def operator_function(*args: Any, **kwargs: Any) -> Any:
+            return call(find(kwargs), args, kwargs)
 
     operator_function.__name__ = operator_function.__qualname__ = name
     operator_function.__doc__ = op.doc

@@ -329,9 +329,9 @@ def test_stores(monkeypatch):
 
 def test_wrong_names_and_shapes():
     net = network()
-    with pytest.raises(ValueError, match="data_names=.'x'.*not found.*one of: data, soft"):
+    with pytest.raises(ValueError, match=r"data_names=.'x'.*not found.*one of: data, soft"):
         mx.mod.Module(net, data_names=["x"])
-    with pytest.warns(UserWarning, match="label_names=.'x'"):
+    with pytest.warns(UserWarning, match=r"label_names=.'x'"):
         mx.mod.Module(net, label_names=["x"])
     module = mx.mod.Module(net)
     with pytest.raises(AssertionError, match="call bind before initializing the parameters"):
