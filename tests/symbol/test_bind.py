@@ -264,3 +264,17 @@ def test_one_entry_twice_gives_two_arrays():
     first, second = sym.Group([y, y]).eval(x=nd.ones((2,)))
     first[:] = 0
     assert second.asnumpy().tolist() == [2, 2]
+
+
+def test_a_penalty_updates_its_running_mean_in_backward():
+    """Figures of MXNet 1.9.1."""
+    net = sym.IdentityAttachKLSparseReg(sym.var("x"), name="kl")
+    assert net.list_auxiliary_states() == ["kl_moving_avg"]
+    executor = net.simple_bind(CPU, x=(2, 3))
+    executor.arg_dict["x"][:] = nd.array([[.2, .5, .9], [.3, .1, .6]])
+    for mean, grad in (([.025, .03, .075], [.9969231, .9975945, .99963963]),
+                       ([.0475, .057, .1425], [.9988396, .9992, 1.0003479])):
+        executor.forward(is_train=True)
+        executor.backward(nd.ones((2, 3)))
+        np.testing.assert_allclose(executor.aux_dict["kl_moving_avg"].asnumpy(), mean, rtol=1e-5)
+        np.testing.assert_allclose(executor.grad_dict["x"].asnumpy(), [grad] * 2, rtol=1e-6)

@@ -9,6 +9,7 @@ from . import (
     dense,
     dropout,
     embedding,
+    legacy,
     loss,
     norm,
     pool,
@@ -18,4 +19,4 @@ from . import (
 )
 
 __all__ = ["activation", "batchnorm", "channel", "conv", "ctc", "deconv", "dense", "dropout",
-           "embedding", "loss", "norm", "pool", "recurrent", "rnn", "softmax"]
+           "embedding", "legacy", "loss", "norm", "pool", "recurrent", "rnn", "softmax"]
