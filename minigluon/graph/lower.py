@@ -8,6 +8,7 @@ from ..base import MXNetError
 from ..device.cpu import native
 from ..dispatch import call
 from ..ops import Attrs
+from .fuse import fuse
 from .infer import Inferred, infer_dtype, infer_shape, locate
 from .ir import Entry, Node, mutated, topological
 from .plan import Call, Desc, bytes_of, plan
@@ -17,7 +18,7 @@ __all__ = ["Pass", "lower"]
 Pass = Callable[[Sequence[Entry], Mapping[Entry, Desc], bool], list[Entry]]
 """A rewriting for known types and shapes: ``(entries, descs, training)`` -> as many entries."""
 
-PASSES: tuple[Pass, ...] = ()
+PASSES: tuple[Pass, ...] = (fuse,)
 """What is done to a graph before it becomes a program, in order."""
 
 # Operators whose output has the elements of input 0 in the same order: they cost nothing.

@@ -29,12 +29,14 @@ def _working(xp: Any, x: Any) -> Any:
 
 def _interpolant(f: Callable[[float], float], count: int) -> tuple[float, ...]:
     """Chebyshev coefficients of the polynomial that equals f(s), -1 <= s <= 1, at `count` nodes."""
-    angles = [math.pi * (node + 0.5) / count for node in range(count)]
-    values = [f(math.cos(angle)) for angle in angles]
+    # cos(term * angle) at whole multiples of pi / (2 count), brought into one turn as integers:
+    # rounding the product of term and angle would cost a digit
+    cosines = [math.cos(math.pi * turn / (2 * count)) for turn in range(4 * count)]
+    values = [f(cosines[2 * node + 1]) for node in range(count)]
     return tuple(
         (2.0 if term else 1.0) / count
-        * math.fsum(value * math.cos(term * angle)
-                    for value, angle in zip(values, angles, strict=True))
+        * math.fsum(value * cosines[term * (2 * node + 1) % (4 * count)]
+                    for node, value in enumerate(values))
         for term in range(count)
     )
 

@@ -120,7 +120,9 @@ std::unique_ptr<Step> make_norm(const std::vector<Desc>& in, const std::vector<D
                                 const Attrs& attrs) {
   std::vector<bool> folded;
   if (out[0].dtype != in[0].dtype || !folded_axes(in[0], attrs, &folded)) return nullptr;
-  const bool squares = attrs.get<int64_t>("ord", 2) == 2;
+  const int64_t ord = attrs.get<int64_t>("ord", 2);
+  if (ord != 1 && ord != 2) return nullptr;
+  const bool squares = ord == 2;
   return make(in[0], folded, squares ? Fold::squares : Fold::sizes, false, squares);
 }
 
