@@ -87,9 +87,7 @@ def imresize(src: NDArray, w: int, h: int, interp: int = 1, out: NDArray | None 
     >>> imresize(mx.nd.zeros((4, 6, 3), dtype="uint8"), 3, 2).shape
     (2, 3, 3)
     """
-    if src.ndim != 3:
-        raise ArgumentValueError(f"imresize: expected (height, width, channels), got {src.shape}")
-    interp = _get_interp_method(interp, (*src.shape[:2], h, w))
+    interp = _get_interp_method(interp, (*_sides("imresize", src), h, w))
     return nd.image.resize(src, size=(w, h), interp=interp, out=out)  # type: ignore[attr-defined, no-any-return]
 
 
@@ -124,6 +122,15 @@ def _get_interp_method(interp: int, sizes: Sequence[int] = ()) -> int:
     return interp
 
 
+def _sides(who: str, src: NDArray) -> tuple[int, int]:
+    """Height and width of an image."""
+    if src.ndim != 3:
+        raise ArgumentValueError(f"{who}: expected an image (height, width, channels), "
+                                 f"got {src.shape}")
+    height, width, _ = src.shape
+    return height, width
+
+
 # -- sizes -----------------------------------------------------------------------------------------
 
 
@@ -154,7 +161,7 @@ def resize_short(src: NDArray, size: int, interp: int = 2) -> NDArray:
     >>> resize_short(mx.nd.zeros((10, 14, 3)), 5).shape
     (5, 7, 3)
     """
-    height, width = src.shape[:2]
+    height, width = _sides("resize_short", src)
     if height > width:
         height, width = size * height // width, size
     else:
@@ -200,7 +207,7 @@ def center_crop(src: NDArray, size: Any, interp: int = 2) -> tuple[NDArray, Box]
     ((4, 6, 3), (4, 3, 6, 4))
     """
     size = _pair(size)
-    height, width = src.shape[:2]
+    height, width = _sides("center_crop", src)
     w, h = scale_down((width, height), size)
     x, y = (width - w) // 2, (height - h) // 2
     return fixed_crop(src, x, y, w, h, size, interp), (x, y, w, h)
@@ -215,7 +222,7 @@ def random_crop(src: NDArray, size: Any, interp: int = 2) -> tuple[NDArray, Box]
     Shapes: src (H, W, C) -> (size[1], size[0], C).
     """
     size = _pair(size)
-    height, width = src.shape[:2]
+    height, width = _sides("random_crop", src)
     w, h = scale_down((width, height), size)
     x, y = random.randint(0, width - w), random.randint(0, height - h)
     return fixed_crop(src, x, y, w, h, size, interp), (x, y, w, h)
@@ -238,7 +245,7 @@ def random_size_crop(src: NDArray, size: Any, area: float | Sequence[float],
     if kwargs:
         raise ArgumentError(f"random_size_crop: unknown arguments {sorted(kwargs)}")
     size = _pair(size)
-    height, width = src.shape[:2]
+    height, width = _sides("random_size_crop", src)
     low, high = (area, 1.0) if isinstance(area, (int, float)) else area
     for _ in range(10):
         share = random.uniform(low, high) * height * width

@@ -6,7 +6,6 @@ import minigluon as mx
 from minigluon.gluon.data import (
     ArrayDataset,
     Dataset,
-    RecordFileDataset,
     SequentialSampler,
     SimpleDataset,
 )
@@ -97,11 +96,6 @@ def test_sample():
     assert items(Squares().sample(SequentialSampler(2, 3))) == [9, 16]
     with pytest.raises(TypeError, match="Sampler"):
         Squares().sample([1, 2])
-
-
-def test_not_built():
-    with pytest.raises(NotImplementedError, match="RecordFileDataset"):
-        RecordFileDataset("x.rec")
 
 
 # -- whole batches at once -------------------------------------------------------------------------

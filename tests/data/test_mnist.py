@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import minigluon as mx
+from minigluon.gluon.data import repository
 from minigluon.gluon.data.vision import MNIST, FashionMNIST, datasets
 
 BUNDLED = Path(datasets.__file__).parent / "mnist-10k"
@@ -22,7 +23,7 @@ def fresh(monkeypatch, tmp_path):
     """No network, no files, nothing said yet."""
     monkeypatch.setenv("MINIGLUON_OFFLINE", "1")
     monkeypatch.setenv("MXNET_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(datasets, "_told", set())
+    monkeypatch.setattr(repository, "_told", set())
 
 
 def put_files(folder):
@@ -170,7 +171,7 @@ def test_server_that_lacks_the_file(server, monkeypatch, tmp_path, caplog):
 
 def test_silent_network_costs_seconds_once(monkeypatch, tmp_path, caplog):
     monkeypatch.setenv("MINIGLUON_OFFLINE", "0")
-    monkeypatch.setattr(datasets, "_CONNECT", 0.3)
+    monkeypatch.setattr(repository, "_CONNECT", 0.3)
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()

@@ -1,13 +1,15 @@
 """Collections of samples: Dataset and what can be made of one."""
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from ...base import ArgumentError, ArgumentValueError, NotForThisError
+from ...base import ArgumentError, ArgumentValueError
 from ...ndarray import NDArray
+from ...recordio import Records
 from .sampler import FilterSampler, Sampler, SequentialSampler
 
 __all__ = ["ArrayDataset", "Dataset", "RecordFileDataset", "SimpleDataset"]
@@ -149,12 +151,62 @@ class ArrayDataset(Dataset):
 
 
 class RecordFileDataset(Dataset):
-    """Samples of a RecordIO file; not built yet."""
+    """The records (bytes) of a RecordIO file.
 
-    def __init__(self, filename: str) -> None:
-        raise NotForThisError(
-            f"gluon.data.RecordFileDataset({filename!r}): RecordIO files are not built yet"
-        )
+    The list of places is expected beside it, with the ending '.idx'; without one the file is
+    looked through once.
+
+    Args:
+        filename: path of the file, '.rec'.
+    """
+
+    def __init__(self, filename: str | os.PathLike[str]) -> None:
+        self.filename = os.fspath(filename)
+        self.idx_file = os.path.splitext(self.filename)[0] + ".idx"
+        listed = os.path.exists(self.idx_file)
+        self._record = Records(self.filename, self.idx_file if listed else None)
+
+    def __len__(self) -> int:
+        return len(self._record)
+
+    def __getitem__(self, idx: Any) -> Any:
+        return self._record[idx]
+
+
+class _DownloadedDataset(Dataset):
+    """Base of datasets that are files in a folder: `_get_data` reads them into two arrays.
+
+    Args:
+        root: the folder, made if need be. transform: ``fn(data, label) -> sample``.
+    """
+
+    def __init__(self, root: str | os.PathLike[str],
+                 transform: Callable[..., Any] | None = None) -> None:
+        self._transform = transform
+        self._root = os.path.expanduser(root)
+        self._data: Any = None
+        self._label: Any = None
+        self._get_data()
+
+    def _get_data(self) -> None:
+        raise NotImplementedError(f"{type(self).__name__} must define _get_data")
+
+    def __len__(self) -> int:
+        return len(self._label)
+
+    def __getitem__(self, idx: Any) -> Any:
+        data = self._data
+        # a copy: a transform that works in place must not change the dataset
+        item = NDArray(data._sync()[idx].copy(), data.context) if isinstance(data, NDArray) else (
+            data[idx])
+        label = self._label[idx]
+        return (item, label) if self._transform is None else self._transform(item, label)
+
+    def _get_batch(self, indices: Sequence[int]) -> Any:
+        if self._transform is not None:
+            return None
+        fields = (_gather(self._data, indices), _gather(self._label, indices))
+        return None if any(field is None for field in fields) else fields
 
 
 class _SampledDataset(Dataset):

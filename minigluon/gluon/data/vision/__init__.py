@@ -2,6 +2,14 @@
 from __future__ import annotations
 
 from . import datasets, transforms
-from .datasets import MNIST, FashionMNIST
+from .datasets import (
+    CIFAR10,
+    CIFAR100,
+    MNIST,
+    FashionMNIST,
+    ImageFolderDataset,
+    ImageRecordDataset,
+)
 
-__all__ = ["MNIST", "FashionMNIST", "datasets", "transforms"]
+__all__ = ["CIFAR10", "CIFAR100", "MNIST", "FashionMNIST", "ImageFolderDataset",
+           "ImageRecordDataset", "datasets", "transforms"]

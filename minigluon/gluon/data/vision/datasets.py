@@ -1,34 +1,35 @@
-"""MNIST and FashionMNIST, from files, from the network, or (MNIST) from the digits bundled here."""
+"""Images to learn from: MNIST, FashionMNIST, CIFAR, folders and RecordIO files of images."""
 from __future__ import annotations
 
-import gzip
-import hashlib
-import logging
 import os
-import threading
-from collections.abc import Callable, Sequence
+import tarfile
+import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ....base import MXNetError, env_bool
+from ....base import MXNetError
 from ....context import cpu
+from ....image import imdecode, imread
+from ....io import read_idx
 from ....ndarray import NDArray
-from ..dataset import Dataset
+from ....recordio import unpack
+from ..dataset import Dataset, RecordFileDataset, _DownloadedDataset
+from ..repository import data_folder, fetch, say_once
 
-__all__ = ["MNIST", "FashionMNIST"]
+__all__ = ["CIFAR10", "CIFAR100", "MNIST", "FashionMNIST", "ImageFolderDataset",
+           "ImageRecordDataset"]
 
 _BUNDLED = Path(__file__).parent / "mnist-10k"
-_REPOSITORY = "https://apache-mxnet.s3-accelerate.dualstack.amazonaws.com/"
-_CONNECT = 4.0  # seconds a constructor may wait for a network that does not answer
-_log = logging.getLogger("minigluon")
-_told: set[str] = set()  # what was already said or tried in vain in this process
 
 Files = dict[str, str]  # file name -> SHA-1 of the original
+Transform = Callable[..., Any] | None
+Root = str | os.PathLike[str] | None
 
 
-class MNIST(Dataset):
+class MNIST(_DownloadedDataset):
     """Handwritten digits: samples (image, label), an NDArray (28, 28, 1) uint8 and an int32 number.
 
     The four files are taken from `root` if they are there (gzipped as published, or unpacked);
@@ -53,20 +54,19 @@ class MNIST(Dataset):
          "t10k-labels-idx1-ubyte.gz": "763e7fa3757d93b0cdec073cef058b2004252c17"},
     )
 
-    def __init__(self, root: str | os.PathLike[str] | None = None, train: bool = True,
-                 transform: Callable[..., Any] | None = None) -> None:
-        self._transform = transform
-        home = os.environ.get("MXNET_HOME") or os.path.join("~", ".mxnet")
-        folder = Path(root or os.path.join(home, "datasets", self._namespace)).expanduser()
-        images, labels = self._find(folder, self._hashes[0 if train else 1])
+    def __init__(self, root: Root = None, train: bool = True, transform: Transform = None) -> None:
+        self._train = train
+        super().__init__(root or data_folder(self._namespace), transform)
+
+    def _get_data(self) -> None:
+        images, labels = self._find(Path(self._root), self._hashes[0 if self._train else 1])
         pixels, numbers = read_idx(images), read_idx(labels)
         if pixels.ndim != 3 or numbers.shape != pixels.shape[:1]:
             raise MXNetError(
                 f"{type(self).__name__}: {images} holds shape {pixels.shape} and {labels} "
                 f"{numbers.shape}; expected (n, height, width) and (n,)"
             )
-        self._pixels = pixels[..., np.newaxis]
-        self._data = NDArray(self._pixels, cpu(0))
+        self._data = NDArray(pixels[..., np.newaxis], cpu(0))
         self._label = numbers.astype(np.int32)
 
     def _find(self, folder: Path, hashes: Files) -> list[Path]:
@@ -82,37 +82,20 @@ class MNIST(Dataset):
             return paths
         try:
             for name in missing:
-                _download(f"gluon/dataset/{self._namespace}/{name}", folder / name, hashes[name])
+                fetch(f"gluon/dataset/{self._namespace}/{name}", folder / name, hashes[name])
         except OSError as error:
             if self._bundled is None:
                 raise MXNetError(
                     f"{type(self).__name__}: {', '.join(missing)} not in {folder} and not to be "
                     f"downloaded ({error}); put the files there"
                 ) from error
-            self._say_once(
+            say_once(
+                self._namespace,  # a pair of datasets, train and test, is usual
                 f"{type(self).__name__}: no files in {folder} and no download ({error}); using "
                 "the bundled subset of 8,000 training and 2,000 test digits"
             )
             return [self._bundled / name for name in hashes]
         return paths
-
-    def _say_once(self, line: str) -> None:
-        if self._namespace not in _told:  # a pair of datasets, train and test, is usual
-            _told.add(self._namespace)
-            _log.warning(line)
-
-    def __len__(self) -> int:
-        return len(self._label)
-
-    def __getitem__(self, idx: Any) -> Any:
-        # a copy: a transform that works in place must not change the dataset
-        image, label = NDArray(self._pixels[idx].copy(), cpu(0)), self._label[idx]
-        return (image, label) if self._transform is None else self._transform(image, label)
-
-    def _get_batch(self, indices: Sequence[int]) -> Any:
-        if self._transform is not None:
-            return None
-        return NDArray(self._pixels.take(indices, axis=0), cpu(0)), self._label.take(indices)
 
 
 class FashionMNIST(MNIST):
@@ -128,58 +111,155 @@ class FashionMNIST(MNIST):
     )
 
 
-def read_idx(path: Path) -> np.ndarray[Any, Any]:
-    """The uint8 array in an IDX file, gzipped or not."""
-    opener = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "rb") as file:
-        data = file.read()
-    if len(data) < 4 or data[:3] != b"\0\0\x08":
-        raise MXNetError(f"{path}: not an IDX file of bytes (it begins with {data[:4]!r})")
-    start = 4 + 4 * data[3]
-    shape = tuple(np.frombuffer(data, ">u4", data[3], 4).tolist())
-    if len(data) - start != int(np.prod(shape)):
-        raise MXNetError(f"{path}: its header says {shape}, but {len(data) - start} bytes follow")
-    return np.frombuffer(data, np.uint8, offset=start).reshape(shape).copy()
+class CIFAR10(_DownloadedDataset):
+    """Small pictures of ten classes: samples (image, label), (32, 32, 3) uint8 and int32.
+
+    The files of the binary version (data_batch_1.bin ...) are taken from `root`, or from the
+    published archive there; else the archive is downloaded.
+
+    Args:
+        root: folder of the files; None is datasets/cifar10 under ``MXNET_HOME``.
+        train: the 50,000 training pictures, else the 10,000 test pictures.
+        transform: ``fn(image, label) -> sample``.
+    """
+
+    _namespace = "cifar10"
+    _archive = ("cifar-10-binary.tar.gz", "fab780a1e191a7eda0f345501ccd62d20f7ed891")
+    _names = ([f"data_batch_{number}.bin" for number in range(1, 6)], ["test_batch.bin"])
+    _labels_first = 1  # bytes before the pixels
+
+    def __init__(self, root: Root = None, train: bool = True, transform: Transform = None) -> None:
+        self._train = train
+        super().__init__(root or data_folder(self._namespace), transform)
+
+    def _number_of_label(self) -> int:
+        return 0
+
+    def _get_data(self) -> None:
+        size = self._labels_first + 3 * 32 * 32
+        pieces = []
+        for path in self._find(Path(self._root), self._names[0 if self._train else 1]):
+            raw = np.fromfile(path, np.uint8)
+            if raw.size == 0 or raw.size % size:
+                raise MXNetError(f"{type(self).__name__}: {path}: expected a multiple of {size} "
+                                 f"bytes, got {raw.size}")
+            pieces.append(raw.reshape(-1, size))
+        rows = np.concatenate(pieces)
+        planes = rows[:, self._labels_first:].reshape(-1, 3, 32, 32)
+        self._data = NDArray(np.ascontiguousarray(planes.transpose(0, 2, 3, 1)), cpu(0))
+        self._label = rows[:, self._number_of_label()].astype(np.int32)
+
+    def _find(self, folder: Path, names: list[str]) -> list[Path]:
+        paths = [folder / name for name in names]
+        if all(path.is_file() for path in paths):
+            return paths
+        archive, sha1 = self._archive
+        if not (folder / archive).is_file():
+            try:
+                fetch(f"gluon/dataset/{self._namespace}/{archive}", folder / archive, sha1)
+            except OSError as error:
+                raise MXNetError(
+                    f"{type(self).__name__}: {', '.join(names)} not in {folder} and not to be "
+                    f"downloaded ({error}); put the files or {archive} there"
+                ) from error
+        with tarfile.open(folder / archive) as packed:
+            for member in packed:
+                name = os.path.basename(member.name)
+                source = packed.extractfile(member) if name in names else None
+                if source is not None:  # by name alone: nothing is written outside of the folder
+                    partial = folder / f"{name}.{os.getpid()}.part"
+                    partial.write_bytes(source.read())
+                    partial.replace(folder / name)
+        missing = [path.name for path in paths if not path.is_file()]
+        if missing:
+            raise MXNetError(f"{type(self).__name__}: {folder / archive} lacks {missing}")
+        return paths
 
 
-def _download(name: str, target: Path, sha1: str) -> None:
-    """Fetch one file of the repository; OSError when it cannot be had or is not the right one."""
-    if env_bool("MINIGLUON_OFFLINE", False):
-        raise OSError("MINIGLUON_OFFLINE is set")
-    repository = os.environ.get("MXNET_GLUON_REPO") or _REPOSITORY
-    if repository in _told:
-        raise OSError("the network did not answer before")
-    with _connect(repository.rstrip("/") + "/" + name, repository) as response:
-        data = response.read()
-    if hashlib.sha1(data, usedforsecurity=False).hexdigest() != sha1:
-        raise OSError(f"{repository}{name} is not the expected file (SHA-1)")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    partial = target.with_name(f"{target.name}.{os.getpid()}.part")
-    partial.write_bytes(data)
-    partial.replace(target)  # in one step: other processes see the whole file or none
+class CIFAR100(CIFAR10):
+    """As CIFAR10, with 100 classes in 20 groups.
+
+    Args:
+        fine_label: the label is the class, else the group.
+        root, train, transform: as for CIFAR10.
+    """
+
+    _namespace = "cifar100"
+    _archive = ("cifar-100-binary.tar.gz", "a0bb982c76b83111308126cc779a992fa506b90b")
+    _names = (["train.bin"], ["test.bin"])
+    _labels_first = 2
+
+    def __init__(self, root: Root = None, fine_label: bool = False, train: bool = True,
+                 transform: Transform = None) -> None:
+        self._fine_label = fine_label
+        super().__init__(root, train, transform)
+
+    def _number_of_label(self) -> int:
+        return 1 if self._fine_label else 0
 
 
-def _connect(url: str, repository: str) -> Any:
-    """An open response. In a thread, as looking up a name cannot be given a time limit."""
-    import urllib.error  # here, as it costs 30 ms that `import minigluon` should not take
-    import urllib.request
+class ImageFolderDataset(Dataset):
+    """Image files in a folder for each class: samples (image, number of the class).
 
-    answer: list[Any] = []
+    Args:
+        root: folder of the folders. flag: 1 for colours, 0 for gray.
+        transform: ``fn(image, label) -> sample``.
 
-    def ask() -> None:
-        try:
-            answer.append(urllib.request.urlopen(url, timeout=_CONNECT))
-        except urllib.error.HTTPError as error:
-            error.close()
-            answer.append(OSError(f"{url}: {error}"))
-        except (OSError, ValueError) as error:
-            answer.append(error)
+    Attributes:
+        synsets: names of the classes, sorted. items: (path, number of the class) of each image.
+    """
 
-    thread = threading.Thread(target=ask, daemon=True)
-    thread.start()
-    thread.join(_CONNECT + 1)
-    if not answer or isinstance(answer[0], Exception):
-        _told.add(repository)
-        reason = getattr(answer[0], "reason", answer[0]) if answer else "no answer"
-        raise OSError(f"{repository}: {reason}")
-    return answer[0]
+    _exts = (".jpg", ".jpeg", ".png")
+
+    def __init__(self, root: str | os.PathLike[str], flag: int = 1,
+                 transform: Transform = None) -> None:
+        self._root = os.path.expanduser(root)
+        self._flag, self._transform = flag, transform
+        self.synsets: list[str] = []
+        self.items: list[tuple[str, int]] = []
+        for name in sorted(os.listdir(self._root)):
+            path = os.path.join(self._root, name)
+            if os.path.isdir(path):
+                self._add(path, len(self.synsets))
+                self.synsets.append(name)
+            else:
+                warnings.warn(f"Ignoring {path}, which is not a directory.", stacklevel=2)
+
+    def _add(self, folder: str, label: int) -> None:
+        for name in sorted(os.listdir(folder)):
+            path = os.path.join(folder, name)
+            if path.lower().endswith(self._exts):
+                self.items.append((path, label))
+            else:
+                kind = os.path.splitext(name)[1]
+                warnings.warn(f"Ignoring {path} of type {kind}. Only support "
+                              f"{', '.join(self._exts)}", stacklevel=3)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, idx: Any) -> Any:
+        path, label = self.items[idx]
+        image = imread(path, self._flag)
+        return (image, label) if self._transform is None else self._transform(image, label)
+
+
+class ImageRecordDataset(RecordFileDataset):
+    """Images in a RecordIO file: samples (image, label), a number or a float32 array.
+
+    Args:
+        filename: path of the file. flag: 1 for colours, 0 for gray.
+        transform: ``fn(image, label) -> sample``.
+    """
+
+    def __init__(self, filename: str | os.PathLike[str], flag: int = 1,
+                 transform: Transform = None) -> None:
+        super().__init__(filename)
+        self._flag, self._transform = flag, transform
+
+    def __getitem__(self, idx: Any) -> Any:
+        header, content = unpack(super().__getitem__(idx))
+        image = imdecode(content, self._flag)
+        if self._transform is None:
+            return image, header.label
+        return self._transform(image, header.label)
