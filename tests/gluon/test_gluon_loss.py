@@ -147,3 +147,62 @@ def test_a_loss_of_ones_own() -> None:
 
     found = Cubic(weight=2.0, batch_axis=0)(nd.array(P), nd.array(Q))
     np.testing.assert_allclose(found.asnumpy(), 2 * (abs(P - Q) ** 3).mean(1), rtol=1e-5)
+
+
+@pytest.mark.parametrize("hybrid", [False, True])
+def test_ctc_figures_in_all_layouts_and_by_lengths(hybrid: bool) -> None:
+    label = np.array([[1, 0, -1, -1], [2, 1, 1, -1]])
+    other = np.where(label < 0, 3, label)  # lengths given: the padding may be anything
+    lengths, steps = np.array([2, 3]), np.array([20, 20])
+    for layout, label_layout, labels, extra in (
+            ("NTC", "NT", label, []), ("TNC", "TN", label, []), ("TNC", "NT", label, []),
+            ("NTC", "TN", other, [None, lengths]), ("NTC", "NT", other, [steps, lengths]),
+            ("TNC", "NT", label, [steps])):
+        ctc = losses.CTCLoss(layout=layout, label_layout=label_layout)
+        if hybrid:
+            ctc.hybridize()
+        pred = nd.ones((2, 25 if extra and extra[0] is not None else 20, 4))
+        found = ctc(pred if layout == "NTC" else pred.swapaxes(0, 1),
+                    nd.array(labels if label_layout == "NT" else labels.T),
+                    *[None if each is None else nd.array(each) for each in extra])
+        np.testing.assert_allclose(found.asnumpy(), [18.82820702, 16.50581741], rtol=1e-6)
+    weighted = losses.CTCLoss(weight=2)(nd.ones((2, 20, 4)), nd.array(label), None, None,
+                                        nd.array([1, 0]))
+    np.testing.assert_allclose(weighted.asnumpy(), [2 * 18.82820702, 0], rtol=1e-6)
+    for settings in ({"layout": "NCT"}, {"label_layout": "NTC"}):
+        with pytest.raises(AssertionError, match="layouts"):
+            losses.CTCLoss(**settings)
+
+
+def test_ctc_operator_figures() -> None:
+    """Labels from 1 on, 0 is the blank and the padding; infeasible labels cost nothing."""
+    data = nd.array([[[1.2, 3.4, 1.2, -0.1, -2.34], [1.2, 3.4, 1.2, -0.1, -2.34]],
+                     [[0.1, 0.2, 0.3, 0.22, 0.123], [0.1, 0.2, 0.3, 0.22, 0.123]],
+                     [[-15, -14, -13, -12, -11], [-15, -14, -13, -12, -11]]])
+    one = nd.ctc_loss(data, nd.array([[2, 3, 0], [2, 3, 0]]))
+    np.testing.assert_allclose(one.asnumpy(), [4.04789] * 2, rtol=1e-5)
+    mixed = nd.array([[[-5, -4, -3, -2, -1], [1.2, 3.4, 1.2, -0.1, -2.34]],
+                      [[-10, -9, -8, -7, -6], [0.1, 0.2, 0.3, 0.22, 0.123]],
+                      [[-15, -14, -13, -12, -11], [-15, -14.2, -13.5, -12.2, -11.22]]])
+    two = nd.contrib.ctc_loss(mixed, nd.array([[2, 3, 1], [2, 0, 0]]))
+    np.testing.assert_allclose(two.asnumpy(), [7.3557, 5.4091], rtol=1e-4)
+    data.attach_grad()
+    with autograd.record():
+        none = nd.contrib.CTCLoss(data, nd.array([[2, 2, 2], [2, 3, 0]]))
+    none.backward()
+    np.testing.assert_allclose(none.asnumpy(), [0, 4.04789], rtol=1e-5)
+    assert not data.grad[:, 0].asnumpy().any() and data.grad[:, 1].asnumpy().any()
+
+
+def test_sdml_figures() -> None:
+    """MXNet 1.9.1's: `weight` has no effect there."""
+    random = np.random.RandomState(0)
+    one, other = (nd.array(random.normal(size=(4, 3))) for _ in range(2))
+    for settings, expected in (({}, [1.25141990, 1.37515748, 4.31805849, 4.02125645]),
+                               ({"smoothing_parameter": 0.1, "weight": 0.5},
+                                [0.35046053, 1.12559092, 5.86807251, 4.08787203])):
+        loss = losses.SDMLLoss(**settings)
+        eager = loss(one, other).asnumpy()
+        loss.hybridize()
+        np.testing.assert_allclose(loss(one, other).asnumpy(), eager, rtol=1e-6)
+        np.testing.assert_allclose(eager, expected, rtol=1e-4)

@@ -142,8 +142,9 @@ for _mode, _used in (("rnn_tanh", False), ("gru", True), ("lstm", False), ("lstm
 SAMPLES["_rnn_param_concat"] = [
     Sample([_r(4), _r(2)], {"dim": 0}, second_order=True,
            reference=lambda *xs: np.concatenate(xs),
-           bad=[([_r(2, 2), _r(2)], {}, ShapeError, "expected vectors")]),
-    Sample([_r(3)], second_order=True, reference=np.copy)]
+           bad=[([_r(2, 2), _r(2)], {"dim": 0}, ShapeError, "expected vectors"),
+                ([_r(2), _r(2)], {}, ArgumentValueError, "dim: expected 0")]),
+    Sample([_r(3)], {"dim": 0}, second_order=True, reference=np.copy)]
 
 
 # -- CTC ----------------------------------------------------------------------------------------

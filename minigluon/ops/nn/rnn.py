@@ -420,6 +420,8 @@ def _products(xp: Any, grads: dict[str, Array], back: Any, x: Array, before: Arr
 
 def _concat_shape(shapes: Shapes, attrs: Attrs, outs: Shapes | None = None
                   ) -> tuple[Shapes, Shapes]:
+    if attrs["dim"] not in (0, -1):  # MXNet's default, 1, never works
+        raise ArgumentValueError(f"dim: expected 0, got {attrs['dim']}")
     for shape in shapes:
         if shape is not None and len(shape) != 1:
             raise ShapeError(f"expected vectors, got shape {shape}")
@@ -437,8 +439,9 @@ def _concat_shape(shapes: Shapes, attrs: Attrs, outs: Shapes | None = None
 
 @operator("_rnn_param_concat", infer=_concat_shape,
           gradient=lambda F, dy, out, *data, **attrs: _split(F, dy, data))
-def rnn_param_concat(xp: Any, *data: Array, dim: int = 0, num_args: int = 0) -> Array:
-    """Vectors one after the other: the `parameters` of RNN."""
+def rnn_param_concat(xp: Any, *data: Array, dim: int = 1, num_args: int = 0) -> Array:
+    """Vectors one after the other: the `parameters` of RNN. `dim` must be 0."""
+    _concat_shape([array.shape for array in data], {"dim": dim})
     return xp.concatenate(data)
 
 
