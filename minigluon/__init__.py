@@ -57,7 +57,8 @@ context.num_gpus = num_gpus  # type: ignore[attr-defined]
 _LAZY = {
     "callback": ".callback", "executor_manager": ".executor_manager", "mod": ".module",
     "model": ".model", "module": ".module", "mon": ".monitor", "monitor": ".monitor",
-    "rnn": ".rnn", "visualization": ".visualization", "viz": ".visualization",
+    "rnn": ".rnn", "runtime": ".runtime", "visualization": ".visualization",
+    "viz": ".visualization",
 }
 
 

@@ -625,4 +625,5 @@ NB_MODULE(_core, m) {
       nb::steal(PyCapsule_New(reinterpret_cast<void*>(&enter_from_outside), kEnterCapsule, nullptr));
   enter_memory(m.ptr());
   enter_eager(m.ptr());
+  enter_walk(m.ptr());
 }

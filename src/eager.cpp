@@ -3,7 +3,7 @@
 //
 // Everything here answers "not for me" (NotImplemented, None) for whatever is unusual; the Python
 // side then does the same by the general way, so this file decides speed and never meaning.
-#include "numpy.h"
+#include "eager.h"
 
 #include <structmember.h>
 
@@ -56,14 +56,6 @@ PyType_Spec state_spec = {"minigluon._core.State", sizeof(PyObject), 0, Py_TPFLA
                           state_slots};
 
 // -- objects made of a few references -------------------------------------------------------------
-
-// All three types below are a row of references, then (arrays only) the list of weak references.
-template <int N>
-struct Row {
-  PyObject_HEAD
-  PyObject* at[N];
-  PyObject* weak;
-};
 
 template <int N>
 int row_traverse(PyObject* self, visitproc visit, void* arg) {
@@ -119,10 +111,6 @@ int row_init(PyObject* self, PyObject* args, PyObject* kwargs, const char* const
 #define MG_MEMBER(N, name, place) \
   {name, T_OBJECT, offsetof(Row<N>, at) + (place) * sizeof(PyObject*), 0, nullptr}
 
-// NDArray's layout: data, ctx, var, ag.
-enum { kData, kCtx, kVar, kAg };
-using Array = Row<4>;
-
 PyMemberDef array_members[] = {
     MG_MEMBER(4, "_data", kData), MG_MEMBER(4, "_ctx", kCtx), MG_MEMBER(4, "_var", kVar),
     MG_MEMBER(4, "_ag", kAg),
@@ -133,11 +121,6 @@ int array_init(PyObject* self, PyObject* args, PyObject* kwargs) {
   static const char* const names[] = {"data", "ctx"};
   return row_init<4>(self, args, kwargs, names, 2);
 }
-
-// A remembered call, and one of its outputs.
-enum { kOp, kAttrs, kDevice, kSources, kInputs, kOutputs };
-using TapeEntry = Row<6>;
-using TapeOutput = Row<2>;
 
 PyMemberDef entry_members[] = {
     MG_MEMBER(6, "op", kOp), MG_MEMBER(6, "attrs", kAttrs), MG_MEMBER(6, "device", kDevice),
@@ -157,24 +140,22 @@ int output_init(PyObject* self, PyObject* args, PyObject* kwargs) {
   return row_init<2>(self, args, kwargs, names, 2);
 }
 
-PyTypeObject* entry_type = nullptr;
-PyTypeObject* output_type = nullptr;
 PyTypeObject* array_base = nullptr;
 
 // -- what Python has told us (setup) --------------------------------------------------------------
 
-PyTypeObject* ndarray_type = nullptr;  // the class NDArray itself
 PyObject* device_of = nullptr;         // ctx -> Device
 PyObject* general = nullptr;           // (word, lhs, rhs): the general way of Python's operators
 PyObject* last_ctx = nullptr;          // the device of the context that came last
 PyObject* last_device = nullptr;
 PyObject* busy_word = nullptr;
 
-bool is_plain(PyObject* object) { return Py_TYPE(object) == ndarray_type; }
+}  // namespace
 
-PyObject* slot(PyObject* array, int which) { return reinterpret_cast<Array*>(array)->at[which]; }
+PyTypeObject* ndarray_type = nullptr;
+PyTypeObject* entry_type = nullptr;
+PyTypeObject* output_type = nullptr;
 
-// Whether no write to the array is pending.
 bool is_idle(PyObject* array) {
   PyObject* var = slot(array, kVar);
   if (var == nullptr || var == Py_None) return true;
@@ -186,6 +167,8 @@ bool is_idle(PyObject* array) {
   Py_DECREF(busy);
   return busy == Py_False;
 }
+
+namespace {
 
 // Borrowed; null with an error set.
 PyObject* device_for(PyObject* ctx) {
@@ -285,12 +268,6 @@ void compute(int kind, const float* a, float s, float* out, npy_intp n) {
 bool is_small(PyArrayObject* array) {
   return PyArray_TYPE(array) == NPY_FLOAT && is_dense(array) && PyArray_NDIM(array) > 0 &&
          PyArray_SIZE(array) <= kSmall;
-}
-
-bool same_shape(PyArrayObject* a, PyArrayObject* b) {
-  const int ndim = PyArray_NDIM(a);
-  return ndim == PyArray_NDIM(b) &&
-         std::memcmp(PyArray_DIMS(a), PyArray_DIMS(b), ndim * sizeof(npy_intp)) == 0;
 }
 
 const float* floats(PyArrayObject* array) {

@@ -71,5 +71,6 @@ class Pooled {
 // Enter what bindings of other files offer.
 void enter_memory(PyObject* module);
 void enter_eager(PyObject* module);
+void enter_walk(PyObject* module);
 
 }  // namespace mg

@@ -19,7 +19,7 @@ LEVELS = (
     {"dispatch"},
     {"graph", "tape"},
     {"ndarray"},
-    {"symbol", "autograd", "random", "dataiter"},
+    {"symbol", "autograd", "random", "dataiter", "runtime"},
     {
         "initializer", "lr_scheduler", "optimizer", "metric", "io", "image", "recordio",
         "checkpoint", "callback", "executor_manager", "monitor", "operator", "profiler",
@@ -51,7 +51,8 @@ GUESTS = {
 }
 # The only places that may load one of our own modules by name at run time: the distributed store
 # when it is asked for (zmq), a device at its first use (cupy), rarely used rooms, what `import mxnet` asks for.
-LAZY = ("__init__.py", "kvstore/__init__.py", "device/__init__.py", "as_mxnet.py")
+LAZY = ("__init__.py", "kvstore/__init__.py", "device/__init__.py", "as_mxnet.py",
+        "gluon/__init__.py", "gluon/contrib/__init__.py")
 # The compiled parts, and the one file that may load them.
 NATIVE = ("_core", "_onednn")
 NATIVE_DOOR = "device/cpu/native.py"

@@ -28,7 +28,8 @@ def _module_names() -> list[str]:
     for package in (minigluon, minigluon_launch):
         prefix = package.__name__ + "."
         names += [info.name for info in pkgutil.walk_packages(package.__path__, prefix)]
-    return [name for name in names if not name.endswith("__main__") and ".gpu" not in name]
+    return [name for name in names if not name.endswith("__main__") and ".gpu" not in name
+            and name not in ("minigluon._core", "minigluon._onednn")]
 
 
 def _run(tests: list[doctest.DocTest]) -> None:

@@ -11,6 +11,7 @@ from .. import tape
 from ..base import ArgumentValueError, ShapeError
 from ..context import current_context
 from ..device import device_of
+from ..device.cpu import native
 from ..dispatch import raw_face
 
 __all__ = ["as_it_is", "deliver", "heads_of", "raw_face_of", "run_backward"]
@@ -22,6 +23,9 @@ def run_backward(
     retain_graph: bool = False,
 ) -> None:
     """Write the gradients of all variables reached from `heads` into their ``grad`` arrays."""
+    if native.enabled and native.core.backward(list(heads), head_grads, retain_graph, raw_face_of,
+                                               deliver):
+        return
     sources, grads = heads_of(heads, head_grads)
     raw_grads = [grad._sync() for grad in grads]
     found = tape.walk(sources, raw_grads, raw_face_of, as_it_is, retain_graph)

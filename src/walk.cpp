@@ -1,0 +1,263 @@
+// Going back over the tape: what tape.walk does, for raw arrays and without its overhead.
+//
+// Anything unusual (a graph that was used up, an operator without gradient, other kinds of heads) is
+// found before anything is changed and left to tape.walk, which has the words for it.
+#include <unordered_map>
+#include <vector>
+
+#include <nanobind/nanobind.h>
+
+#include "eager.h"
+
+namespace nb = nanobind;
+
+namespace mg {
+namespace {
+
+PyObject *gradient_word, *single_word, *req_word, *grad_word, *fresh_word, *add_word, *write_word,
+    *null_word;
+
+PyObject* member(PyObject* entry, int which) {
+  return reinterpret_cast<TapeEntry*>(entry)->at[which];
+}
+
+bool is_output(PyObject* source) { return Py_TYPE(source) == output_type; }
+
+PyObject* entry_of(PyObject* output) { return reinterpret_cast<TapeOutput*>(output)->at[kEntry]; }
+
+Py_ssize_t index_of(PyObject* output) {
+  return PyLong_AsSsize_t(reinterpret_cast<TapeOutput*>(output)->at[kIndex]);
+}
+
+nb::object attribute(nb::handle object, PyObject* name) {
+  PyObject* found = PyObject_GetAttr(object.ptr(), name);
+  if (found == nullptr) throw nb::python_error();
+  return nb::steal(found);
+}
+
+class Walk {
+ public:
+  Walk(PyObject* face_of, bool retain) : face_of_(face_of), retain_(retain) {}
+
+  // The entries below a source, each after those it depends on. False: not for this walk.
+  bool order(PyObject* head) {
+    if (!is_output(head)) return true;
+    std::vector<std::pair<PyObject*, bool>> stack{{entry_of(head), false}};
+    while (!stack.empty()) {
+      auto [entry, expanded] = stack.back();
+      stack.pop_back();
+      if (expanded) {
+        places_[entry] = entries_.size();
+        entries_.push_back(nb::borrow(entry));
+        continue;
+      }
+      if (!places_.emplace(entry, 0).second) continue;
+      PyObject* sources = member(entry, kSources);
+      if (Py_TYPE(entry) != entry_type || sources == nullptr || !PyTuple_Check(sources) ||
+          !PyTuple_Check(member(entry, kInputs)) || !PyTuple_Check(member(entry, kOutputs))) {
+        return false;
+      }
+      nb::object rule = attribute(member(entry, kOp), gradient_word);
+      if (rule.is_none()) return false;
+      stack.emplace_back(entry, true);
+      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(sources); ++i) {
+        PyObject* source = PyTuple_GET_ITEM(sources, i);
+        if (is_output(source)) stack.emplace_back(entry_of(source), false);
+      }
+    }
+    return true;
+  }
+
+  void begin() {
+    sums_.resize(entries_.size());
+    for (std::size_t i = 0; i < entries_.size(); ++i) {
+      sums_[i].resize(static_cast<std::size_t>(PyTuple_GET_SIZE(member(entries_[i].ptr(), kOutputs))));
+    }
+  }
+
+  void give(PyObject* source, nb::object grad) {
+    if (is_output(source)) {
+      auto place = places_.find(entry_of(source));
+      add(sums_[place->second].at(static_cast<std::size_t>(index_of(source))), std::move(grad));
+      return;
+    }
+    for (auto& [leaf, sum] : leaves) {
+      if (leaf.ptr() == source) {
+        add(sum, std::move(grad));
+        return;
+      }
+    }
+    if (attribute(source, req_word).ptr() == null_word) return;
+    leaves.emplace_back(nb::borrow(source), std::move(grad));
+  }
+
+  void run() {
+    for (std::size_t at = entries_.size(); at-- > 0;) {
+      through(entries_[at].ptr(), sums_[at]);
+      sums_[at].clear();
+      if (!retain_) {
+        auto* row = reinterpret_cast<TapeEntry*>(entries_[at].ptr());
+        Py_XSETREF(row->at[kInputs], Py_NewRef(Py_None));
+        Py_XSETREF(row->at[kOutputs], Py_NewRef(Py_None));
+      }
+    }
+  }
+
+  nb::handle face(PyObject* device) {
+    if (device != device_ || !face_.is_valid()) {
+      PyObject* found = PyObject_CallOneArg(face_of_, device);
+      if (found == nullptr) throw nb::python_error();
+      face_ = nb::steal(found);
+      device_ = device;
+    }
+    return face_;
+  }
+
+  std::vector<std::pair<nb::object, nb::object>> leaves;
+
+ private:
+  void add(nb::object& sum, nb::object grad) {
+    sum = sum.is_valid() ? attribute(face_, add_word)(sum, grad) : std::move(grad);
+  }
+
+  void through(PyObject* entry, std::vector<nb::object>& grads) {
+    bool any = false;
+    for (nb::object& grad : grads) any = any || grad.is_valid();
+    if (!any) return;
+    nb::object op = nb::borrow(member(entry, kOp));
+    nb::object rule = attribute(op, gradient_word);
+    nb::object sources = nb::borrow(member(entry, kSources));
+    nb::object inputs = nb::borrow(member(entry, kInputs));
+    nb::object outputs = nb::borrow(member(entry, kOutputs));
+    if (!PyTuple_Check(inputs.ptr()) || !PyTuple_Check(outputs.ptr())) {
+      // only if a rule has walked over the same graph meanwhile
+      throw std::runtime_error("backward: the graph was used up by another backward");
+    }
+    nb::object dy, out;
+    const bool single = attribute(op, single_word).ptr() == Py_True;
+    if (single) {
+      dy = std::move(grads[0]);
+      out = nb::borrow(PyTuple_GET_ITEM(outputs.ptr(), 0));
+    } else {
+      nb::list list;
+      for (nb::object& grad : grads) list.append(grad.is_valid() ? std::move(grad) : nb::none());
+      dy = std::move(list);
+      out = nb::steal(PySequence_List(outputs.ptr()));
+    }
+    const Py_ssize_t count = PyTuple_GET_SIZE(inputs.ptr());
+    std::vector<PyObject*> args{nullptr, face(member(entry, kDevice)).ptr(), dy.ptr(), out.ptr()};
+    for (Py_ssize_t i = 0; i < count; ++i) args.push_back(PyTuple_GET_ITEM(inputs.ptr(), i));
+    PyObject* attrs = member(entry, kAttrs);
+    PyObject* made = PyObject_VectorcallDict(
+        rule.ptr(), args.data() + 1,
+        static_cast<std::size_t>(count + 3) | PY_VECTORCALL_ARGUMENTS_OFFSET,
+        attrs != nullptr && PyDict_GET_SIZE(attrs) > 0 ? attrs : nullptr);
+    if (made == nullptr) throw nb::python_error();
+    nb::object results = nb::steal(PySequence_Fast(made, "gradients"));
+    Py_DECREF(made);
+    if (!results.is_valid()) throw nb::python_error();
+    if (PySequence_Fast_GET_SIZE(results.ptr()) != count) {
+      throw nb::value_error("a gradient rule must give one gradient for each input");
+    }
+    for (Py_ssize_t i = 0; i < count; ++i) {
+      PyObject* source = PyTuple_GET_ITEM(sources.ptr(), i);
+      PyObject* grad = PySequence_Fast_GET_ITEM(results.ptr(), i);
+      if (source != Py_None && grad != Py_None) give(source, nb::borrow(grad));
+    }
+  }
+
+  PyObject* face_of_;
+  bool retain_;
+  nb::object face_;
+  PyObject* device_ = nullptr;
+  std::vector<nb::object> entries_;
+  std::unordered_map<PyObject*, std::size_t> places_;
+  std::vector<std::vector<nb::object>> sums_;
+};
+
+// Write a gradient into its variable's array: by a copy where that is all, else by `deliver`.
+void deliver_to(nb::handle leaf, nb::handle grad, nb::handle deliver) {
+  nb::object held = attribute(leaf, grad_word);
+  if (!held.is_none() && is_plain(held.ptr()) && is_idle(held.ptr()) &&
+      attribute(leaf, req_word).ptr() == write_word) {
+    PyObject* raw = slot(held.ptr(), kData);
+    if (PyArray_CheckExact(raw) && PyArray_CheckExact(grad.ptr())) {
+      PyArrayObject *to = as_array(raw), *from = as_array(grad.ptr());
+      if (PyArray_TYPE(to) == PyArray_TYPE(from) && is_dense(to) && is_dense(from) &&
+          PyArray_ISWRITEABLE(to) && same_shape(to, from)) {
+        std::memmove(PyArray_DATA(to), PyArray_DATA(from), static_cast<std::size_t>(PyArray_NBYTES(to)));
+        if (PyObject_SetAttr(leaf.ptr(), fresh_word, Py_True) < 0) throw nb::python_error();
+        return;
+      }
+    }
+  }
+  deliver(leaf, grad);
+}
+
+// The raw gradient a head starts with; null without an error: not for this walk.
+PyObject* head_grad(PyObject* head, PyObject* given) {
+  if (!is_plain(head) || !is_idle(head)) return nullptr;
+  PyObject* ag = slot(head, kAg);
+  PyObject* data = slot(head, kData);
+  if (ag == nullptr || ag == Py_None || !PyArray_CheckExact(data)) return nullptr;
+  PyArrayObject* array = as_array(data);
+  if (given != Py_None) {
+    if (!is_plain(given) || !is_idle(given) || !PyArray_CheckExact(slot(given, kData)) ||
+        !same_shape(array, as_array(slot(given, kData)))) {
+      return nullptr;
+    }
+    return Py_NewRef(slot(given, kData));
+  }
+  if (PyArray_TYPE(array) != NPY_FLOAT) return nullptr;
+  PyObject* ones = fresh_array(NPY_FLOAT, PyArray_NDIM(array), PyArray_DIMS(array));
+  if (ones == nullptr) throw nb::python_error();
+  float* data_of = static_cast<float*>(PyArray_DATA(as_array(ones)));
+  std::fill(data_of, data_of + PyArray_SIZE(array), 1.0f);
+  return ones;
+}
+
+// The whole of run_backward; false where that has to do it itself (nothing has happened then).
+bool backward(nb::list heads, nb::handle head_grads, bool retain, nb::handle face_of,
+              nb::handle deliver) {
+  const std::size_t count = heads.size();
+  if (!head_grads.is_none() && (!PyList_Check(head_grads.ptr()) ||
+                                static_cast<std::size_t>(PyList_GET_SIZE(head_grads.ptr())) != count)) {
+    return false;
+  }
+  Walk walk(face_of.ptr(), retain);
+  std::vector<nb::object> grads;
+  for (std::size_t i = 0; i < count; ++i) {
+    PyObject* given = head_grads.is_none() ? Py_None : PyList_GET_ITEM(head_grads.ptr(), i);
+    PyObject* grad = head_grad(PyList_GET_ITEM(heads.ptr(), i), given);
+    if (grad == nullptr) return false;
+    grads.push_back(nb::steal(grad));
+    if (!walk.order(slot(PyList_GET_ITEM(heads.ptr(), i), kAg))) return false;
+  }
+  walk.begin();
+  for (std::size_t i = 0; i < count; ++i) {
+    PyObject* ag = slot(PyList_GET_ITEM(heads.ptr(), i), kAg);
+    walk.face(is_output(ag) ? member(entry_of(ag), kDevice) : Py_None);
+    walk.give(ag, grads[i]);
+  }
+  walk.run();
+  for (auto& [leaf, grad] : walk.leaves) deliver_to(leaf, grad, deliver);
+  return true;
+}
+
+}  // namespace
+
+void enter_walk(PyObject* raw_module) {
+  gradient_word = PyUnicode_InternFromString("gradient");
+  single_word = PyUnicode_InternFromString("single");
+  req_word = PyUnicode_InternFromString("req");
+  grad_word = PyUnicode_InternFromString("grad");
+  fresh_word = PyUnicode_InternFromString("fresh");
+  add_word = PyUnicode_InternFromString("elemwise_add");
+  write_word = PyUnicode_InternFromString("write");
+  null_word = PyUnicode_InternFromString("null");
+  nb::module_ module = nb::borrow<nb::module_>(raw_module);
+  module.def("backward", &backward, nb::arg("heads"), nb::arg("head_grads").none(),
+             nb::arg("retain"), nb::arg("face_of"), nb::arg("deliver"));
+}
+
+}  // namespace mg
