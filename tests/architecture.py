@@ -31,7 +31,7 @@ LEVELS = (
     {"as_mxnet", "info"},
 )  # fmt: skip
 SIDEWAYS = {("optimizer", "lr_scheduler"), ("io", "image"), ("io", "recordio")}
-SIDEWAYS |= {("image", "recordio")}
+SIDEWAYS |= {("image", "recordio"), ("test_utils", "testdata")}
 SIDEWAYS |= {("callback", "checkpoint")}
 SIDEWAYS |= {("name", "base"), ("attribute", "base"), ("context", "base")}
 
