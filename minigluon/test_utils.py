@@ -15,13 +15,22 @@ from .device import num_gpus
 from .gluon.data.vision import MNIST
 from .ndarray import NDArray
 from .symbol import Symbol
+from .testdata import (
+    DummyIter,
+    download,
+    get_cifar10,
+    get_mnist_iterator,
+    get_mnist_ubyte,
+    get_zip_data,
+)
 
 __all__ = [
-    "almost_equal", "assert_almost_equal", "assert_exception", "check_numeric_gradient",
-    "check_symbolic_backward", "check_symbolic_forward", "default_context", "default_dtype",
-    "get_atol", "get_mnist", "get_rtol", "list_gpus", "rand_ndarray", "rand_shape_2d",
-    "rand_shape_3d", "rand_shape_nd", "random_arrays", "same", "set_default_context",
-    "simple_forward",
+    "DummyIter", "almost_equal", "assert_almost_equal", "assert_exception",
+    "check_numeric_gradient", "check_symbolic_backward", "check_symbolic_forward",
+    "default_context", "default_dtype", "download", "get_atol", "get_cifar10", "get_mnist",
+    "get_mnist_iterator", "get_mnist_ubyte", "get_rtol", "get_zip_data", "list_gpus",
+    "rand_ndarray", "rand_shape_2d", "rand_shape_3d", "rand_shape_nd", "random_arrays", "same",
+    "set_default_context", "simple_forward",
 ]
 
 Host = np.ndarray[Any, Any]

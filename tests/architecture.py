@@ -27,7 +27,7 @@ LEVELS = (
     },
     {"nn", "kvstore"},
     {"gluon", "module", "rnn"},
-    {"contrib", "model", "test_utils"},
+    {"contrib", "model", "test_utils", "testdata"},
     {"as_mxnet", "info"},
 )  # fmt: skip
 SIDEWAYS = {("optimizer", "lr_scheduler"), ("io", "image"), ("io", "recordio")}

@@ -1,7 +1,7 @@
 """Images: reading, resizing, cutting, turning; augmenters; iterators over images in files."""
 from __future__ import annotations
 
-from . import augment, image
+from . import augment, detection, image
 from .augment import (
     Augmenter,
     BrightnessJitterAug,
@@ -23,6 +23,17 @@ from .augment import (
     SaturationJitterAug,
     SequentialAug,
 )
+from .detection import (
+    CreateDetAugmenter,
+    CreateMultiRandCropAugmenter,
+    DetAugmenter,
+    DetBorrowAug,
+    DetHorizontalFlipAug,
+    DetRandomCropAug,
+    DetRandomPadAug,
+    DetRandomSelectAug,
+    ImageDetIter,
+)
 from .image import (
     center_crop,
     color_normalize,
@@ -41,10 +52,13 @@ from .rotate import imrotate, random_rotate
 
 __all__ = [
     "Augmenter", "BrightnessJitterAug", "CastAug", "CenterCropAug", "ColorJitterAug",
-    "ColorNormalizeAug", "ContrastJitterAug", "CreateAugmenter", "ForceResizeAug",
-    "HorizontalFlipAug", "HueJitterAug", "ImageIter", "LightingAug", "RandomCropAug",
-    "RandomGrayAug", "RandomOrderAug", "RandomSizedCropAug", "ResizeAug", "SaturationJitterAug",
-    "SequentialAug", "augment", "center_crop", "color_normalize", "copyMakeBorder", "fixed_crop",
-    "image", "imdecode", "imread", "imresize", "imrotate", "random_crop", "random_rotate",
-    "random_size_crop", "read_list", "resize_short", "scale_down",
+    "ColorNormalizeAug", "ContrastJitterAug", "CreateAugmenter", "CreateDetAugmenter",
+    "CreateMultiRandCropAugmenter", "DetAugmenter", "DetBorrowAug", "DetHorizontalFlipAug",
+    "DetRandomCropAug", "DetRandomPadAug", "DetRandomSelectAug", "ForceResizeAug",
+    "HorizontalFlipAug", "HueJitterAug", "ImageDetIter", "ImageIter", "LightingAug",
+    "RandomCropAug", "RandomGrayAug", "RandomOrderAug", "RandomSizedCropAug", "ResizeAug",
+    "SaturationJitterAug", "SequentialAug", "augment", "center_crop", "color_normalize",
+    "copyMakeBorder", "detection", "fixed_crop", "image", "imdecode", "imread", "imresize",
+    "imrotate", "random_crop", "random_rotate", "random_size_crop", "read_list", "resize_short",
+    "scale_down",
 ]

@@ -10,7 +10,7 @@ from typing import Any
 
 from ... import random
 from ...base import ArgumentValueError
-from ...context import cpu_pinned
+from ...context import Context, cpu_pinned
 from ._workers import LoaderTimeout, WorkerPool, note_sample
 from .batchify import as_in_context, default_batchify_fn, default_mp_batchify_fn, wrap_batch
 from .dataset import Dataset
@@ -106,8 +106,7 @@ class DataLoader:
         """A generator, which keeps this loader, and with it the workers, alive."""
         pinned = self._pinned
         for batch in batches:
-            yield batch if pinned is None else as_in_context(
-                batch, lambda array: array.as_in_context(pinned))
+            yield batch if pinned is None else _as_in_context(batch, pinned)
         if self._auto_reload:
             self._next = self._begin()
 
@@ -216,6 +215,11 @@ def _batches(dataset: Any, batch_size: int | None, shuffle: bool, sampler: Any,
     if sampler is None:
         sampler = RandomSampler(len(dataset)) if shuffle else SequentialSampler(len(dataset))
     return BatchSampler(sampler, batch_size, last_batch or "keep")
+
+
+def _as_in_context(data: Any, ctx: Context) -> Any:
+    """`data` with every array in its lists, tuples and dicts moved to `ctx`."""
+    return as_in_context(data, lambda array: array.as_in_context(ctx))
 
 
 def _stream_seed(epoch: int) -> int:

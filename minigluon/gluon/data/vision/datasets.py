@@ -43,6 +43,9 @@ class MNIST(_DownloadedDataset):
         root: folder of the files; None is datasets/mnist under ``MXNET_HOME``.
         train: the training digits, else the test digits.
         transform: ``fn(image, label) -> sample``.
+
+    Attributes:
+        files: paths of the images and the labels.
     """
 
     _namespace = "mnist"
@@ -59,7 +62,8 @@ class MNIST(_DownloadedDataset):
         super().__init__(root or data_folder(self._namespace), transform)
 
     def _get_data(self) -> None:
-        images, labels = self._find(Path(self._root), self._hashes[0 if self._train else 1])
+        images, labels = self.files = self._find(Path(self._root),
+                                                 self._hashes[0 if self._train else 1])
         pixels, numbers = read_idx(images), read_idx(labels)
         if pixels.ndim != 3 or numbers.shape != pixels.shape[:1]:
             raise MXNetError(
