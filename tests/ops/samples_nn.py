@@ -255,6 +255,11 @@ _add("softmax", [_r(3, 4), np.array([1, 4, 2])], {"use_length": True}, wrt=(0,),
                                       for row, k in zip(x, n, strict=True)]),
      bad=[([_r(3, 4), np.array([1, 4])], {"use_length": True}, ShapeError, "shapes of length"),
           ([_r(3, 4)], {"use_length": True}, ArgumentError, "missing input 'length'")])
+for _axis in (-1, 1):
+    _add("_softmax_grad", [_r(3, 4, 2), _r(3, 4, 2)], {"axis": _axis}, second_order=True,
+         reference=lambda g, y, k=_axis: y * (g - (g * y).sum(k, keepdims=True)))
+    _add("_log_softmax_grad", [_r(3, 4, 2), _r(3, 4, 2)], {"axis": _axis}, second_order=True,
+         reference=lambda g, y, k=_axis: g - np.exp(y) * g.sum(k, keepdims=True))
 _add("softmin", [_r(3, 4)], {"temperature": 2.0}, second_order=True,
      reference=lambda x: _softmax(-x / 2))
 _add("log_softmax", [_r(3, 4, 2)], {"axis": 1}, second_order=True,
@@ -347,6 +352,10 @@ _add("LayerNorm", [_r(4, 3, 5), _r(3), _r(3)],
      reference=lambda x, g, b: [_standard(x, (1,), 0.1) * g.reshape(3, 1) + b.reshape(3, 1),
                                 x.mean(1, keepdims=True),
                                 np.sqrt(x.var(1, keepdims=True) + 0.1)])
+_add("_layer_norm_grad", [_r(4, 3, 5), _r(4, 3, 5), _r(5), _r(4, 3, 1), _r(4, 3, 1, low=0.5)],
+     second_order=True)
+_add("_layer_norm_grad", [_r(4, 3, 5), _r(4, 3, 5), _r(3), _r(4, 1, 5), _r(4, 1, 5, low=0.5)],
+     {"axis": 1}, second_order=True)
 _add("InstanceNorm", [_r(4, 3, 5, 2), _r(3), _r(3)], second_order=True,
      reference=lambda x, g, b: _standard(x, (2, 3), 1e-3) * g.reshape(3, 1, 1)
      + b.reshape(3, 1, 1),

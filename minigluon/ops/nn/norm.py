@@ -12,7 +12,7 @@ from ..operator import Attrs, MaybeShape, operator
 from ..rules import axis_of, merge_shapes, same_dtype
 from .channel import along, channel_shapes, plus, statistics_dtype
 
-__all__ = ["group_norm", "instance_norm", "l2_normalization", "layer_norm"]
+__all__ = ["group_norm", "instance_norm", "l2_normalization", "layer_norm", "layer_norm_grad"]
 
 Shapes = list[MaybeShape]
 DTypes = list[Any]
@@ -73,7 +73,9 @@ def _layer_shape(shapes: Shapes, attrs: Attrs) -> tuple[Shapes, Shapes]:
 
 def _layer_gradient(F: Any, dy: Any, out: Any, data: Any, gamma: Any, beta: Any, *, axis: int,
                     **_: Any) -> list[Any]:
-    return _standard_gradient(F, dy, out, data, gamma, axis, {"axis": axis})
+    if dy[0] is None or dy[1] is not None or dy[2] is not None:
+        return _standard_gradient(F, dy, out, data, gamma, axis, {"axis": axis})
+    return list(F._layer_norm_grad(dy[0], data, gamma, out[1], out[2], axis=axis))
 
 
 @operator("LayerNorm", infer=_layer_shape, gradient=_layer_gradient, num_outputs=3,
@@ -99,6 +101,66 @@ def layer_norm(xp: Any, data: Any, gamma: Any, beta: Any, *, axis: int = -1, eps
     out, mean, std = _standardized(xp, data, (axis,), eps)
     _scale_and_shift(out, gamma, beta, axis)
     return out, mean, std
+
+
+def _layer_second(F: Any, u: Any, out: Any, dy: Any, data: Any, gamma: Any, mean: Any, std: Any, *,
+                  axis: int) -> list[Any]:
+    """With h = (x - mean) / std, g = dy gamma and A = mean over the axis:
+    dx = (g - A(g) - h A(g h)) / std, dgamma = sum dy h, dbeta = sum dy."""
+
+    def wide(values: Any) -> Any:
+        return F._along(values, data, axis=axis)
+
+    def mean_of(values: Any) -> Any:
+        return F.mean(values, axis=axis, keepdims=True)
+
+    def total(values: Any) -> Any:
+        return F.sum(values, axis=axis, keepdims=True)
+
+    hat = F.broadcast_div(F.broadcast_sub(data, mean), std)
+    to_dy = to_hat = to_gamma = to_std = None
+    if u[0] is not None:
+        g = F.broadcast_mul(dy, wide(gamma))
+        q = F.broadcast_div(u[0], std)
+        slope, along_hat = mean_of(F.elemwise_mul(g, hat)), mean_of(F.elemwise_mul(q, hat))
+        to_g = F.elemwise_sub(F.broadcast_sub(q, mean_of(q)), F.broadcast_mul(hat, along_hat))
+        rest = F.elemwise_sub(F.broadcast_sub(g, mean_of(g)), F.broadcast_mul(hat, slope))
+        to_dy = F.broadcast_mul(to_g, wide(gamma))
+        to_gamma = F.sum(F.elemwise_mul(to_g, dy), axis=axis, exclude=True)
+        to_hat = F.negative(F.elemwise_add(F.broadcast_mul(q, slope),
+                                           F.broadcast_mul(g, along_hat)))
+        to_std = F.negative(F.broadcast_div(total(F.elemwise_mul(q, rest)), std))
+    if u[1] is not None:
+        to_dy = plus(F, to_dy, F.broadcast_mul(hat, wide(u[1])))
+        to_hat = plus(F, to_hat, F.broadcast_mul(dy, wide(u[1])))
+    if u[2] is not None:
+        to_dy = plus(F, to_dy, F.broadcast_mul(F.ones_like(dy), wide(u[2])))
+    to_data = to_mean = None
+    if to_hat is not None:
+        to_data = F.broadcast_div(to_hat, std)
+        to_mean = F.negative(total(to_data))
+        to_std = plus(F, to_std, F.negative(total(F.elemwise_mul(to_data, hat))))
+    return [to_dy, to_data, to_gamma, to_mean, to_std]
+
+
+@operator("_layer_norm_grad", num_outputs=3, gradient=_layer_second,
+          infer=lambda shapes, attrs: (shapes, [shapes[1], shapes[2], shapes[2]]),
+          infer_dtype=lambda dtypes, attrs: _equal_dtypes(dtypes, 3),
+          output_names=("data", "gamma", "beta"))
+def layer_norm_grad(xp: Any, dy: Any, data: Any, gamma: Any, mean: Any, std: Any, *,
+                    axis: int = -1) -> Any:
+    """Gradients of LayerNorm for data, gamma and beta."""
+    kind = statistics_dtype(xp, data.dtype)
+    others = tuple(place for place in range(data.ndim) if place != axis % data.ndim)
+
+    def mean_of(values: Any) -> Any:
+        return values.mean(axis=axis, keepdims=True, dtype=kind).astype(data.dtype, copy=False)
+
+    hat = (data - mean) / std
+    g = dy * along(gamma, data.ndim, axis)
+    dx = (g - mean_of(g) - hat * mean_of(g * hat)) / std
+    sums = ((dy * hat).sum(axis=others, dtype=kind), dy.sum(axis=others, dtype=kind))
+    return dx, *(one.reshape(gamma.shape).astype(gamma.dtype, copy=False) for one in sums)
 
 
 def _instance_shape(shapes: Shapes, attrs: Attrs) -> tuple[Shapes, Shapes]:

@@ -8,8 +8,9 @@ from ..attrs import DType
 from ..operator import Attrs, MaybeShape, operator
 from ..rules import axis_of, follow_dtype, like_shape, merge_shapes, same_shape
 
-__all__ = ["log_softmax", "softmax", "softmax_activation", "softmax_cross_entropy",
-           "softmax_output", "softmax_output_grad", "softmin", "subtract_one_hot"]
+__all__ = ["log_softmax", "log_softmax_grad", "softmax", "softmax_activation",
+           "softmax_cross_entropy", "softmax_grad", "softmax_output", "softmax_output_grad",
+           "softmin", "subtract_one_hot"]
 
 Shapes = list[MaybeShape]
 
@@ -57,8 +58,7 @@ def _softmax_inputs(attrs: Attrs) -> tuple[str, ...]:
 
 def _softmax_rule(F: Any, dy: Any, out: Any, data: Any, attrs: Attrs, sign: float) -> Any:
     """dy -> out (dy - sum(dy out)) / temperature, in the element type of the data."""
-    total = F.sum(F.elemwise_mul(dy, out), axis=attrs["axis"], keepdims=True)
-    return _rescaled(F, F.elemwise_mul(out, F.broadcast_sub(dy, total)), data, attrs, sign)
+    return _rescaled(F, F._softmax_grad(dy, out, axis=attrs["axis"]), data, attrs, sign)
 
 
 def _rescaled(F: Any, grad: Any, data: Any, attrs: Attrs, sign: float) -> Any:
@@ -122,8 +122,7 @@ def softmin(xp: Any, data: Any, *, axis: int = -1, temperature: float | None = N
 
 
 def _log_softmax_gradient(F: Any, dy: Any, out: Any, data: Any, **attrs: Any) -> list[Any]:
-    total = F.sum(dy, axis=attrs["axis"], keepdims=True)
-    grad = F.elemwise_sub(dy, F.broadcast_mul(F.exp(out), total))
+    grad = F._log_softmax_grad(dy, out, axis=attrs["axis"])
     return [_rescaled(F, grad, data, attrs, 1.0)]
 
 
@@ -142,13 +141,49 @@ def log_softmax(xp: Any, data: Any, *, axis: int = -1, temperature: float | None
     return _log_normalized(xp, _scaled(data, temperature, dtype), axis)
 
 
+# -- gradients ----------------------------------------------------------------------------------
+
+
+def _total(xp: Any, data: Any, axis: int) -> Any:
+    """Sum along an axis that stays with size 1; of half precision numbers in single precision."""
+    wide = xp.float32 if data.dtype == xp.float16 else data.dtype
+    return data.sum(axis=axis, keepdims=True, dtype=wide).astype(data.dtype, copy=False)
+
+
+def _softmax_second(F: Any, u: Any, grad: Any, dy: Any, out: Any, *, axis: int) -> list[Any]:
+    """dx = out (dy - s), s = sum dy out: to dy the same of u; to out u (dy - s) - dy sum u out."""
+    total = F.sum(F.elemwise_mul(dy, out), axis=axis, keepdims=True)
+    along = F.sum(F.elemwise_mul(u, out), axis=axis, keepdims=True)
+    to_out = F.elemwise_sub(F.elemwise_mul(u, F.broadcast_sub(dy, total)),
+                            F.broadcast_mul(dy, along))
+    return [F._softmax_grad(u, out, axis=axis), to_out]
+
+
+@operator("_softmax_grad", infer=same_shape, gradient=_softmax_second)
+def softmax_grad(xp: Any, dy: Any, out: Any, *, axis: int = -1) -> Any:
+    """Gradient of softmax for its data, from its result: out (dy - sum(dy out))."""
+    return out * (dy - _total(xp, dy * out, axis))
+
+
+def _log_softmax_second(F: Any, u: Any, grad: Any, dy: Any, out: Any, *, axis: int) -> list[Any]:
+    """dx = dy - p s with p = exp(out), s = sum dy: to dy u - sum u p, to out - u p s."""
+    part = F.elemwise_mul(u, F.exp(out))
+    total = F.sum(dy, axis=axis, keepdims=True)
+    return [F.broadcast_sub(u, F.sum(part, axis=axis, keepdims=True)),
+            F.negative(F.broadcast_mul(part, total))]
+
+
+@operator("_log_softmax_grad", infer=same_shape, gradient=_log_softmax_second)
+def log_softmax_grad(xp: Any, dy: Any, out: Any, *, axis: int = -1) -> Any:
+    """Gradient of log_softmax for its data, from its result: dy - exp(out) sum(dy)."""
+    return dy - xp.exp(out) * _total(xp, dy, axis)
+
+
 # -- older forms --------------------------------------------------------------------------------
 
 
 def _activation_gradient(F: Any, dy: Any, out: Any, data: Any, *, mode: str) -> list[Any]:
-    axis = 1 if mode == "channel" else -1
-    total = F.sum(F.elemwise_mul(dy, out), axis=axis, keepdims=True)
-    return [F.elemwise_mul(out, F.broadcast_sub(dy, total))]
+    return [F._softmax_grad(dy, out, axis=1 if mode == "channel" else -1)]
 
 
 @operator("SoftmaxActivation", infer=same_shape, gradient=_activation_gradient)

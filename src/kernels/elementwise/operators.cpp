@@ -132,8 +132,14 @@ std::unique_ptr<Step> make_activation(const std::vector<Desc>& in, const std::ve
 
 std::unique_ptr<Step> make_leaky(const std::vector<Desc>& in, const std::vector<Desc>& out,
                                  const Attrs& attrs) {
-  if (attrs.get<std::string>("act_type", "") != "leaky" || in.size() != 1) return nullptr;
-  return make("gt a0 #0; mul a0 #slope; where t0 a0 t1 -> t2", false, in, out, attrs);
+  const auto kind = attrs.get<std::string>("act_type", "");
+  const char* text =
+      kind == "leaky" ? "gt a0 #0; mul a0 #slope; where t0 a0 t1 -> t2"
+      : kind == "elu" ? "min a0 #0; expm1 t0; mul t1 #slope; gt a0 #0; where t3 a0 t2 -> t4"
+      : kind == "gelu"
+          ? "mul a0 #0.7071067811865476; erf t0; add t1 #1; mul a0 t2; mul t3 #0.5 -> t4"
+          : "";
+  return in.size() == 1 ? make(text, false, in, out, attrs) : nullptr;
 }
 
 std::unique_ptr<Step> make_sum_of_all(const std::vector<Desc>& in, const std::vector<Desc>& out,
