@@ -201,6 +201,7 @@ def test_float64_and_casts() -> None:
 
 
 def test_dropout_between_layers_only_while_training() -> None:
+    mx.random.seed(2)
     layer = rnn.LSTM(50, 2, dropout=0.5, input_size=3)
     layer.initialize(mx.init.Uniform(0.5))
     x = nd.random.normal(shape=(3, 2, 3))
@@ -476,6 +477,7 @@ def test_bidirectional_joins_features_and_has_lengths() -> None:
 
 
 def test_zoneout_keeps_previous_values() -> None:
+    mx.random.seed(2)
     cell = rnn.ZoneoutCell(rnn.RNNCell(50), zoneout_outputs=0.5, zoneout_states=0.4)
     cell.initialize(mx.init.Uniform(1))
     x = nd.random.normal(shape=(1, 3, 4))
@@ -487,6 +489,7 @@ def test_zoneout_keeps_previous_values() -> None:
 
 
 def test_variational_dropout_has_one_mask_a_sequence() -> None:
+    mx.random.seed(2)
     cell = contrib.VariationalDropoutCell(rnn.RNNCell(50), drop_outputs=0.5)
     cell.initialize(mx.init.Uniform(1))
     x = nd.random.normal(shape=(1, 3, 4))
