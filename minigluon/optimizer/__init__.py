@@ -1,14 +1,26 @@
 """Rules that turn gradients into new weights: ``create("sgd", learning_rate=0.1)``."""
 from __future__ import annotations
 
+from .adadelta import AdaDelta
+from .adagrad import AdaGrad, GroupAdaGrad
 from .adam import Adam
+from .adamax import Adamax
+from .dcasgd import DCASGD
+from .ftrl import FTML, Ftrl
+from .lamb import LAMB
+from .lars import LARS, LBSGD
+from .nadam import Nadam
 from .nag import NAG
 from .optimizer import Optimizer, create, from_wire, register
+from .rmsprop import RMSProp
 from .sgd import SGD
+from .sgld import SGLD
+from .signum import Signum
 from .testing import Test
 from .updater import Updater, get_updater, load_states, save_states
 
 __all__ = [
-    "NAG", "SGD", "Adam", "Optimizer", "Test", "Updater", "create", "from_wire", "get_updater",
-    "load_states", "register", "save_states",
+    "DCASGD", "FTML", "LAMB", "LARS", "LBSGD", "NAG", "SGD", "SGLD", "AdaDelta", "AdaGrad",
+    "Adam", "Adamax", "Ftrl", "GroupAdaGrad", "Nadam", "Optimizer", "RMSProp", "Signum", "Test",
+    "Updater", "create", "from_wire", "get_updater", "load_states", "register", "save_states",
 ]

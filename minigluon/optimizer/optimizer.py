@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import ndarray as nd
 from ..base import ArgumentError, ArgumentValueError, NotForThisError, Registry
 from ..lr_scheduler import LRScheduler
 from ..ndarray import NDArray
@@ -17,10 +18,6 @@ __all__ = ["Index", "Optimizer", "State", "create", "from_wire", "register"]
 Index = int | str
 State = Any  # None, an NDArray, or a tuple of states
 
-_NOT_YET = (
-    "adadelta adagrad adamax dcasgd ftml ftrl groupadagrad lamb lars lbsgd nadam rmsprop sgld "
-    "signum"
-).split()
 #: Attributes of an optimizer that belong to its process and never travel as settings.
 _HOME = ("_all_index_update_counts", "_index_update_count", "lr_scheduler", "param_dict")
 #: Attributes that move on by themselves where the optimizer runs.
@@ -209,6 +206,33 @@ class Optimizer:
                 settled[index] = max(count, settled.get(index, 0))
         return settled
 
+    # -- what update rules share ----------------------------------------------------------------
+
+    def _rates(self, index: Index) -> tuple[float, float, int]:
+        """(learning rate, weight decay, number of this update) after counting one."""
+        self._update_count(index)
+        return self._get_lr(index), self._get_wd(index), self._index_update_count[index]
+
+    def _op_settings(self, index: Index) -> dict[str, Any]:
+        """The attributes that all update operators take, after counting one update."""
+        self._update_count(index)
+        return {
+            "lr": self._get_lr(index),
+            "wd": self._get_wd(index),
+            "rescale_grad": self.rescale_grad,
+            "clip_gradient": -1.0 if self.clip_gradient is None else self.clip_gradient,
+        }
+
+    def _clipped(self, grad: NDArray) -> NDArray:
+        if self.clip_gradient is None:
+            return grad
+        return nd.clip(grad, -self.clip_gradient, self.clip_gradient)
+
+    @staticmethod
+    def _norm(array: NDArray) -> float:
+        """The Euclidean length of all elements, computed in float32."""
+        return float(nd.norm(array.astype("float32", copy=False)).asscalar())
+
     # -- travelling -----------------------------------------------------------------------------
 
     def __getstate__(self) -> dict[str, Any]:
@@ -298,11 +322,6 @@ register = Optimizer.register
 
 def create(name: Any, **kwargs: Any) -> Optimizer:
     """An optimizer by name ('sgd', 'Adam', any case) with its settings, or the one given."""
-    known = _registry.entries
-    if isinstance(name, str) and name.lower() in _NOT_YET and name.lower() not in known:
-        raise ArgumentValueError(
-            f"optimizer '{name}' is not built yet (there are: {', '.join(sorted(known))})"
-        )
     made: Optimizer = _registry.create(name, **kwargs)
     return made
 

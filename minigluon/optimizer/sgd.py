@@ -40,18 +40,12 @@ class SGD(Optimizer):
         """The momentum, or None without one."""
         return nd.zeros_like(weight) if self.momentum else None
 
-    def _settings(self, index: Index) -> dict[str, Any]:
-        self._update_count(index)
-        return {
-            "lr": self._get_lr(index),
-            "wd": self._get_wd(index),
-            "rescale_grad": self.rescale_grad,
-            "clip_gradient": -1.0 if self.clip_gradient is None else self.clip_gradient,
-        }
-
     def update(self, index: Index, weight: NDArray, grad: NDArray, state: State) -> None:
         """One step on `weight`; `state` is the momentum or None."""
-        settings = self._settings(index)
+        self._apply(weight, grad, state, self._op_settings(index))
+
+    def _apply(self, weight: NDArray, grad: NDArray, state: State, settings: dict[str, Any]
+               ) -> None:
         if state is None:
             nd.sgd_update(weight, grad, out=weight, **settings)
         else:
@@ -66,7 +60,7 @@ class SGD(Optimizer):
             self.update(index, weight, grad, state)
             return
         momentum, master = state
-        settings = self._settings(index)
+        settings = self._op_settings(index)
         if momentum is None:
             nd.mp_sgd_update(weight, grad, master, out=weight, **settings)
         else:

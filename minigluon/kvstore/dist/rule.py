@@ -28,7 +28,10 @@ __all__ = [
 
 Array = np.ndarray[Any, Any]
 Key = int | str
-_ELEMENTWISE = ("sgd", "nag", "adam", "test")
+_ELEMENTWISE = (
+    "sgd", "nag", "adam", "test", "adagrad", "adadelta", "adamax", "rmsprop", "ftrl", "ftml",
+    "signum", "dcasgd",
+)
 
 
 class Rule(Protocol):
