@@ -291,9 +291,13 @@ class Executor:
         def all_resized(nodes: Sequence[Node], arrays: Sequence[Any]) -> list[Any]:
             return [resized(node, array) for node, array in zip(nodes, arrays, strict=True)]
 
-        return Executor(self._whole, self._ctx, all_resized(self._variables, self.arg_arrays),
-                        all_resized(self._variables, self.grad_arrays), self._reqs,
-                        all_resized(self._states, self.aux_arrays), self._group2ctx)
+        other = Executor(self._whole, self._ctx, all_resized(self._variables, self.arg_arrays),
+                         all_resized(self._variables, self.grad_arrays), self._reqs,
+                         all_resized(self._states, self.aux_arrays), self._group2ctx)
+        if other._entries == self._entries:
+            other._programs = self._programs  # they serve all shapes
+        other._watcher, other._watch_inputs = self._watcher, self._watch_inputs
+        return other
 
 
 def _split(entries: Sequence[Entry]) -> tuple[list[Node], list[Node]]:

@@ -1,0 +1,22 @@
+"""Recurrent cells as symbols, for networks trained by Module (``gluon.rnn`` has them as blocks)."""
+from .cell import (
+    BaseRNNCell,
+    BidirectionalCell,
+    DropoutCell,
+    GRUCell,
+    LSTMCell,
+    RNNCell,
+    RNNParams,
+    SequentialRNNCell,
+)
+from .files import do_rnn_checkpoint, load_rnn_checkpoint, rnn_unroll, save_rnn_checkpoint
+from .fused import FusedRNNCell
+from .modifier import ModifierCell, ResidualCell, ZoneoutCell
+from .sentences import BucketSentenceIter, encode_sentences
+
+__all__ = [
+    "BaseRNNCell", "BidirectionalCell", "BucketSentenceIter", "DropoutCell", "FusedRNNCell",
+    "GRUCell", "LSTMCell", "ModifierCell", "RNNCell", "RNNParams", "ResidualCell",
+    "SequentialRNNCell", "ZoneoutCell", "do_rnn_checkpoint", "encode_sentences",
+    "load_rnn_checkpoint", "rnn_unroll", "save_rnn_checkpoint",
+]

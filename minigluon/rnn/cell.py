@@ -1,0 +1,476 @@
+"""Recurrent cells as symbols: one step, unrolled over time."""
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from .. import symbol
+from ..base import ArgumentError, ArgumentValueError
+from ..initializer import LSTMBias
+from ..ndarray import NDArray, concatenate
+from ..symbol import Symbol
+
+__all__ = ["BaseRNNCell", "BidirectionalCell", "DropoutCell", "GRUCell", "LSTMCell", "RNNCell",
+           "RNNParams", "SequentialRNNCell", "as_one", "as_steps"]
+
+Info = dict[str, Any]
+Weights = dict[str, NDArray]
+F: Any = symbol
+
+
+class RNNParams:
+    """Variables by name, made when first asked for; cells that share them share weights.
+
+    Args:
+        prefix: put before the names.
+    """
+
+    def __init__(self, prefix: str = "") -> None:
+        self._prefix = prefix
+        self._params: dict[str, Symbol] = {}
+
+    def get(self, name: str, **kwargs: Any) -> Symbol:
+        """The variable of this name; `kwargs` go to ``Variable`` when it is made."""
+        name = self._prefix + name
+        if name not in self._params:
+            self._params[name] = symbol.Variable(name, **kwargs)
+        return self._params[name]
+
+
+def as_steps(length: int, inputs: Any, layout: str) -> tuple[list[Symbol], int]:
+    """(the inputs of each step, the axis of time) from one sequence or a list."""
+    axis = layout.find("T")
+    if axis < 0:
+        raise ArgumentValueError(f"unroll: layout: expected a T for time, got '{layout}'")
+    if isinstance(inputs, Symbol):
+        if len(inputs) == length and length > 1:
+            return list(inputs), axis
+        if len(inputs) != 1:
+            raise ArgumentValueError(f"unroll: expected one sequence or {length} inputs, got "
+                                     f"{len(inputs)}")
+        return list(F.split(inputs, axis=axis, num_outputs=length, squeeze_axis=True)), axis
+    steps = list(inputs)
+    if len(steps) != length:
+        raise ArgumentValueError(f"unroll: expected {length} inputs, got {len(steps)}")
+    return steps, axis
+
+
+def as_one(inputs: Any, layout: str, given: str | None = None) -> Symbol:
+    """One sequence in `layout`, from a list of steps or from one that is in layout `given`."""
+    axis = layout.find("T")
+    if isinstance(inputs, Symbol) and len(inputs) == 1:
+        other = (given or layout).find("T")
+        if other != axis:
+            inputs = F.swapaxes(inputs, dim1=axis, dim2=other)
+        whole: Symbol = inputs
+        return whole
+    joined: Symbol = F.concat(*[F.expand_dims(step, axis=axis) for step in inputs], dim=axis)
+    return joined
+
+
+class BaseRNNCell:
+    """One step of a recurrent network: ``output, states = cell(input, states)``.
+
+    Args:
+        prefix: of the names of weights and outputs.
+        params: variables shared with another cell.
+    """
+
+    def __init__(self, prefix: str = "", params: RNNParams | None = None) -> None:
+        self._own_params = params is None
+        self._prefix = prefix
+        self._params = RNNParams(prefix) if params is None else params
+        self._modified = False
+        self.reset()
+
+    def reset(self) -> None:
+        """Count steps from 0 again."""
+        self._init_counter = -1
+        self._counter = -1
+        for cell in getattr(self, "_cells", ()):
+            cell.reset()
+
+    def __call__(self, inputs: Symbol, states: Sequence[Symbol]) -> tuple[Symbol, list[Symbol]]:
+        """One step: (output, new states)."""
+        raise NotImplementedError(f"{type(self).__name__} must override __call__")
+
+    @property
+    def params(self) -> RNNParams:
+        """The variables of this cell, to be given to another one."""
+        self._own_params = False
+        return self._params
+
+    @property
+    def state_info(self) -> list[Info]:
+        """Shape and layout of each state; 0 stands for the batch."""
+        raise NotImplementedError(f"{type(self).__name__} must override state_info")
+
+    @property
+    def state_shape(self) -> list[tuple[int, ...]]:
+        """Shape of each state."""
+        return [info["shape"] for info in self.state_info]
+
+    @property
+    def _gate_names(self) -> Sequence[str]:
+        return ()
+
+    def _step_name(self) -> str:
+        self._counter += 1
+        return f"{self._prefix}t{self._counter}_"
+
+    def begin_state(self, func: Callable[..., Symbol] | None = None, **kwargs: Any) -> list[Symbol]:
+        """First states.
+
+        Args:
+            func: makes one, from ``name=`` and ``shape=``; default ``sym.zeros``;
+                ``sym.Variable`` makes them inputs.
+            kwargs: further arguments of `func`.
+        """
+        assert not self._modified, (
+            "After applying modifier cells (e.g. DropoutCell) the base cell cannot be called "
+            "directly; call the modifier cell instead")
+        states = []
+        for info in self.state_info:
+            self._init_counter += 1
+            settings = {"shape": info["shape"], "attr": {"__layout__": info["__layout__"]},
+                        **kwargs}
+            states.append((func or symbol.zeros)(
+                name=f"{self._prefix}begin_state_{self._init_counter}", **settings))
+        return states
+
+    # -- weights -------------------------------------------------------------------------------
+
+    def unpack_weights(self, args: Mapping[str, NDArray]) -> Weights:
+        """Arrays for each gate, from those that hold all gates."""
+        weights = dict(args)
+        hidden = getattr(self, "_num_hidden", 0)
+        for group in ("i2h", "h2h") if self._gate_names else ():
+            for kind in ("weight", "bias"):
+                whole = weights.pop(f"{self._prefix}{group}_{kind}")
+                for place, gate in enumerate(self._gate_names):
+                    weights[f"{self._prefix}{group}{gate}_{kind}"] = (
+                        whole[place * hidden:(place + 1) * hidden].copy())
+        return weights
+
+    def pack_weights(self, args: Mapping[str, NDArray]) -> Weights:
+        """The way back from `unpack_weights`."""
+        weights = dict(args)
+        for group in ("i2h", "h2h") if self._gate_names else ():
+            for kind in ("weight", "bias"):
+                parts = [weights.pop(f"{self._prefix}{group}{gate}_{kind}")
+                         for gate in self._gate_names]
+                weights[f"{self._prefix}{group}_{kind}"] = concatenate(parts)
+        return weights
+
+    # -- over time -----------------------------------------------------------------------------
+
+    def unroll(self, length: int, inputs: Any, begin_state: Sequence[Symbol] | None = None,
+               layout: str = "NTC", merge_outputs: bool | None = None
+               ) -> tuple[Any, list[Symbol]]:
+        """Run over `length` steps.
+
+        Args:
+            length: number of steps.
+            inputs: one Symbol in `layout`, or a list of one Symbol (N, C) for each step.
+            begin_state: first states; default `begin_state()`.
+            layout: of sequences, 'NTC' or 'TNC'.
+            merge_outputs: outputs as one sequence; otherwise a list.
+
+        Returns:
+            outputs, last states.
+        """
+        self.reset()
+        steps, _ = as_steps(length, inputs, layout)
+        states = self.begin_state() if begin_state is None else list(begin_state)
+        outputs = []
+        for step in steps:
+            output, states = self(step, states)
+            outputs.append(output)
+        return (as_one(outputs, layout) if merge_outputs else outputs), states
+
+    def _get_activation(self, inputs: Symbol, activation: Any, **kwargs: Any) -> Symbol:
+        if isinstance(activation, str):
+            return F.Activation(inputs, act_type=activation, **kwargs)  # type: ignore[no-any-return]
+        return activation(inputs, **kwargs)  # type: ignore[no-any-return]
+
+
+class _GatedCell(BaseRNNCell):
+    """A cell with one matrix for its input and one for its output, over all gates."""
+
+    def __init__(self, num_hidden: int, prefix: str, params: RNNParams | None,
+                 **bias: Any) -> None:
+        super().__init__(prefix, params)
+        self._num_hidden = num_hidden
+        self._iW = self._params.get("i2h_weight")
+        self._iB = self._params.get("i2h_bias", **bias)
+        self._hW = self._params.get("h2h_weight")
+        self._hB = self._params.get("h2h_bias")
+
+    @property
+    def state_info(self) -> list[Info]:
+        return [{"shape": (0, self._num_hidden), "__layout__": "NC"}]
+
+    def _both(self, inputs: Symbol, state: Symbol, name: str) -> tuple[Any, Any]:
+        size = self._num_hidden * len(self._gate_names)
+        return (F.FullyConnected(inputs, self._iW, self._iB, num_hidden=size, name=f"{name}i2h"),
+                F.FullyConnected(state, self._hW, self._hB, num_hidden=size, name=f"{name}h2h"))
+
+
+class RNNCell(_GatedCell):
+    """output = activation(W x + U h + b).
+
+    Args:
+        num_hidden: size of the output. activation: name or function.
+        prefix, params: as for BaseRNNCell.
+
+    >>> outputs, states = RNNCell(3).unroll(2, symbol.Variable("x"))
+    >>> [out.name for out in outputs]
+    ['rnn_t0_out', 'rnn_t1_out']
+    """
+
+    def __init__(self, num_hidden: int, activation: Any = "tanh", prefix: str = "rnn_",
+                 params: RNNParams | None = None) -> None:
+        super().__init__(num_hidden, prefix, params)
+        self._activation = activation
+
+    @property
+    def _gate_names(self) -> Sequence[str]:
+        return ("",)
+
+    def __call__(self, inputs: Symbol, states: Sequence[Symbol]) -> tuple[Symbol, list[Symbol]]:
+        name = self._step_name()
+        i2h, h2h = self._both(inputs, states[0], name)
+        output = self._get_activation(i2h + h2h, self._activation, name=f"{name}out")
+        return output, [output]
+
+
+class LSTMCell(_GatedCell):
+    """Long short-term memory; states are the output and the memory.
+
+    Args:
+        num_hidden: size of the output.
+        prefix, params: as for BaseRNNCell.
+        forget_bias: what the bias of the forget gate starts from.
+    """
+
+    def __init__(self, num_hidden: int, prefix: str = "lstm_", params: RNNParams | None = None,
+                 forget_bias: float = 1.0) -> None:
+        super().__init__(num_hidden, prefix, params, init=LSTMBias(forget_bias=forget_bias))
+
+    @property
+    def state_info(self) -> list[Info]:
+        return super().state_info * 2
+
+    @property
+    def _gate_names(self) -> Sequence[str]:
+        return ("_i", "_f", "_c", "_o")
+
+    def __call__(self, inputs: Symbol, states: Sequence[Symbol]) -> tuple[Symbol, list[Symbol]]:
+        name = self._step_name()
+        i2h, h2h = self._both(inputs, states[0], name)
+        gates = F.SliceChannel(i2h + h2h, num_outputs=4, name=f"{name}slice")
+        take_in, forget, new, put_out = (
+            F.Activation(gate, act_type=kind, name=f"{name}{word}")
+            for gate, kind, word in zip(gates, ("sigmoid", "sigmoid", "tanh", "sigmoid"), "ifco",
+                                        strict=True))
+        memory = F.elemwise_add(forget * states[1], take_in * new, name=f"{name}state")
+        output = F.elemwise_mul(put_out, F.Activation(memory, act_type="tanh"), name=f"{name}out")
+        return output, [output, memory]
+
+
+class GRUCell(_GatedCell):
+    """Gated recurrent unit.
+
+    Args:
+        num_hidden: size of the output.
+        prefix, params: as for BaseRNNCell.
+    """
+
+    def __init__(self, num_hidden: int, prefix: str = "gru_", params: RNNParams | None = None
+                 ) -> None:
+        super().__init__(num_hidden, prefix, params)
+
+    @property
+    def _gate_names(self) -> Sequence[str]:
+        return ("_r", "_z", "_o")
+
+    def __call__(self, inputs: Symbol, states: Sequence[Symbol]) -> tuple[Symbol, list[Symbol]]:
+        name, before = self._step_name(), states[0]
+        i2h, h2h = self._both(inputs, before, f"{name}_")
+        i_reset, i_update, i_new = F.SliceChannel(i2h, num_outputs=3, name=f"{name}_i2h_slice")
+        h_reset, h_update, h_new = F.SliceChannel(h2h, num_outputs=3, name=f"{name}_h2h_slice")
+        reset = F.Activation(i_reset + h_reset, act_type="sigmoid", name=f"{name}_r_act")
+        update = F.Activation(i_update + h_update, act_type="sigmoid", name=f"{name}_z_act")
+        new = F.Activation(i_new + reset * h_new, act_type="tanh", name=f"{name}_h_act")
+        output = F.elemwise_add((1.0 - update) * new, update * before, name=f"{name}out")
+        return output, [output]
+
+
+class DropoutCell(BaseRNNCell):
+    """Dropout as a cell without weights or states.
+
+    Args:
+        dropout: probability of a zero.
+    """
+
+    def __init__(self, dropout: float, prefix: str = "dropout_", params: RNNParams | None = None
+                 ) -> None:
+        super().__init__(prefix, params)
+        if not isinstance(dropout, (int, float)):
+            raise ArgumentValueError(f"DropoutCell: dropout: expected a number, got {dropout!r}")
+        self.dropout = dropout
+
+    @property
+    def state_info(self) -> list[Info]:
+        return []
+
+    def __call__(self, inputs: Symbol, states: Sequence[Symbol]) -> tuple[Symbol, list[Symbol]]:
+        return (F.Dropout(inputs, p=self.dropout) if self.dropout > 0 else inputs), list(states)
+
+    def unroll(self, length: int, inputs: Any, begin_state: Sequence[Symbol] | None = None,
+               layout: str = "NTC", merge_outputs: bool | None = None
+               ) -> tuple[Any, list[Symbol]]:
+        self.reset()
+        if merge_outputs is None:
+            merge_outputs = isinstance(inputs, Symbol) and len(inputs) == 1
+        if merge_outputs:
+            return self(as_one(inputs, layout), [])
+        steps, _ = as_steps(length, inputs, layout)
+        return [self(step, [])[0] for step in steps], []
+
+
+class SequentialRNNCell(BaseRNNCell):
+    """Cells one on top of the other.
+
+    Args:
+        params: variables that all cells use.
+    """
+
+    def __init__(self, params: RNNParams | None = None) -> None:
+        self._cells: list[BaseRNNCell] = []
+        self._override_cell_params = params is not None
+        super().__init__("", params)
+
+    def add(self, cell: BaseRNNCell) -> None:
+        """Put a cell on top."""
+        self._cells.append(cell)
+        _share(self, cell)
+
+    @property
+    def state_info(self) -> list[Info]:
+        return [info for cell in self._cells for info in cell.state_info]
+
+    def begin_state(self, func: Callable[..., Symbol] | None = None, **kwargs: Any) -> list[Symbol]:
+        assert not self._modified, "call the modifier cell instead"
+        return [state for cell in self._cells for state in cell.begin_state(func, **kwargs)]
+
+    def unpack_weights(self, args: Mapping[str, NDArray]) -> Weights:
+        return _through(self._cells, "unpack_weights", args)
+
+    def pack_weights(self, args: Mapping[str, NDArray]) -> Weights:
+        return _through(self._cells, "pack_weights", args)
+
+    def __call__(self, inputs: Symbol, states: Sequence[Symbol]) -> tuple[Symbol, list[Symbol]]:
+        self._counter += 1
+        after: list[Symbol] = []
+        for cell, own in _parts(self._cells, states):
+            inputs, own = cell(inputs, own)
+            after += own
+        return inputs, after
+
+    def unroll(self, length: int, inputs: Any, begin_state: Sequence[Symbol] | None = None,
+               layout: str = "NTC", merge_outputs: bool | None = None
+               ) -> tuple[Any, list[Symbol]]:
+        self.reset()
+        states = self.begin_state() if begin_state is None else list(begin_state)
+        after: list[Symbol] = []
+        for place, (cell, own) in enumerate(_parts(self._cells, states)):
+            last = place + 1 == len(self._cells)
+            inputs, own = cell.unroll(length, inputs, own, layout,
+                                      merge_outputs if last else None)
+            after += own
+        return inputs, after
+
+
+class BidirectionalCell(BaseRNNCell):
+    """One cell from the beginning, one from the end; their outputs side by side.
+
+    Args:
+        l_cell, r_cell: the cells.
+        params: variables that both use.
+        output_prefix: of the names of the outputs.
+    """
+
+    def __init__(self, l_cell: BaseRNNCell, r_cell: BaseRNNCell, params: RNNParams | None = None,
+                 output_prefix: str = "bi_") -> None:
+        self._cells = [l_cell, r_cell]
+        self._override_cell_params = params is not None
+        self._output_prefix = output_prefix
+        super().__init__("", params)
+        for cell in self._cells:
+            _share(self, cell)
+
+    @property
+    def state_info(self) -> list[Info]:
+        return [info for cell in self._cells for info in cell.state_info]
+
+    def begin_state(self, func: Callable[..., Symbol] | None = None, **kwargs: Any) -> list[Symbol]:
+        assert not self._modified, "call the modifier cell instead"
+        return [state for cell in self._cells for state in cell.begin_state(func, **kwargs)]
+
+    def unpack_weights(self, args: Mapping[str, NDArray]) -> Weights:
+        return _through(self._cells, "unpack_weights", args)
+
+    def pack_weights(self, args: Mapping[str, NDArray]) -> Weights:
+        return _through(self._cells, "pack_weights", args)
+
+    def __call__(self, inputs: Symbol, states: Sequence[Symbol]) -> tuple[Symbol, list[Symbol]]:
+        raise ArgumentError("BidirectionalCell cannot be stepped: it needs the whole sequence; "
+                            "use unroll")
+
+    def unroll(self, length: int, inputs: Any, begin_state: Sequence[Symbol] | None = None,
+               layout: str = "NTC", merge_outputs: bool | None = None
+               ) -> tuple[Any, list[Symbol]]:
+        self.reset()
+        steps, axis = as_steps(length, inputs, layout)
+        states = self.begin_state() if begin_state is None else list(begin_state)
+        (left, left_states), (right, right_states) = _parts(self._cells, states)
+        outs, left_states = left.unroll(length, steps, left_states, layout, False)
+        backs, right_states = right.unroll(length, steps[::-1], right_states, layout, False)
+        outputs = [
+            F.Concat(*as_pair, dim=1, name=f"{self._output_prefix}t{place}")
+            for place, as_pair in enumerate(zip(_listed(outs, length, axis),
+                                                _listed(backs, length, axis)[::-1], strict=True))]
+        merged = as_one(outputs, layout) if merge_outputs else outputs
+        return merged, [*left_states, *right_states]
+
+
+def _listed(outputs: Any, length: int, axis: int) -> list[Symbol]:
+    """Outputs as a list, whatever a cell gave."""
+    return as_steps(length, outputs, "NTC" if axis == 1 else "TNC")[0]
+
+
+def _share(outer: Any, cell: BaseRNNCell) -> None:
+    """One set of variables for an outer cell and the cells in it."""
+    if outer._override_cell_params:
+        assert cell._own_params, "either give the outer cell params, or the inner ones, not both"
+        cell.params._params.update(outer.params._params)
+    outer.params._params.update(cell.params._params)
+
+
+def _parts(cells: Sequence[BaseRNNCell], states: Sequence[Symbol]
+           ) -> list[tuple[BaseRNNCell, list[Symbol]]]:
+    """Each cell with its own states."""
+    parts, start = [], 0
+    for cell in cells:
+        end = start + len(cell.state_info)
+        parts.append((cell, list(states[start:end])))
+        start = end
+    return parts
+
+
+def _through(cells: Sequence[BaseRNNCell], method: str, args: Mapping[str, NDArray]) -> Weights:
+    weights = dict(args)
+    for cell in cells:
+        weights = getattr(cell, method)(weights)
+    return weights
