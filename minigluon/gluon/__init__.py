@@ -6,7 +6,7 @@ import sys as _sys
 from types import ModuleType as _ModuleType
 
 from .. import nn
-from . import block, data, loss, parameter, rnn, utils
+from . import block, data, loss, parameter, utils
 from .block import Block, HybridBlock, SymbolBlock
 from .parameter import Constant, Parameter, ParameterDict
 from .trainer import Trainer
@@ -19,8 +19,10 @@ __all__ = [
 # ``import minigluon.gluon.nn`` and ``from minigluon.gluon.nn import Dense``: one room, two names
 _sys.modules[f"{__name__}.nn"] = nn
 
+_LAZY = ("contrib", "rnn")  # rooms that are loaded when first asked for
+
 
 def __getattr__(name: str) -> _ModuleType:
-    if name != "contrib":  # loaded when first asked for
+    if name not in _LAZY:
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
-    return _importlib.import_module(".contrib", __name__)
+    return _importlib.import_module(f".{name}", __name__)
