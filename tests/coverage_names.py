@@ -63,6 +63,8 @@ HOLDERS: dict[str, tuple[str, ...]] = {
 }
 # Families whose names must be in every holder rather than in one.
 EVERY = ("F.random",)
+# Operators that code calls on ``F``, although MXNet's symbols have no such thing.
+EAGER_ONLY = ("array", "NDArray")
 
 
 class Name:
@@ -87,7 +89,7 @@ class Name:
             self.holders, self.every = ("nd" + family[1:], "sym" + family[1:]), True
 
     def _operator_holders(self, counts: list[int]) -> tuple[str, ...]:
-        if not self.head:
+        if not self.head or self.text in EAGER_ONLY:
             return ("nd",)
         return ("nd", "sym") if counts[2] or counts[3] else ("nd",)
 
@@ -148,7 +150,7 @@ def _resolve(package: str, holder: str, text: str) -> tuple[bool, Any]:
         if example and not hasattr(place, text):
             return True, getattr(_example(place), text)
         return True, inspect.getattr_static(place, text, None) or _walk(place, text)
-    except AttributeError:
+    except (AttributeError, ModuleNotFoundError):
         return False, None
 
 

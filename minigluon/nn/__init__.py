@@ -24,8 +24,9 @@ from .basic import (
 )
 from .block import Block
 from .conv import Conv1D, Conv2D, Conv3D
+from .deconv import Conv1DTranspose, Conv2DTranspose, Conv3DTranspose
 from .hybrid import HybridBlock
-from .norm import BatchNorm, LayerNorm
+from .norm import BatchNorm, BatchNormReLU, GroupNorm, InstanceNorm, LayerNorm
 from .parameter import Constant, Parameter, tensor_types
 from .parameterdict import ParameterDict
 from .pool import (
@@ -41,14 +42,17 @@ from .pool import (
     MaxPool1D,
     MaxPool2D,
     MaxPool3D,
+    ReflectionPad2D,
 )
 from .symbolblock import SymbolBlock
 
 __all__ = [
     "ELU", "GELU", "SELU", "Activation", "AvgPool1D", "AvgPool2D", "AvgPool3D", "BatchNorm",
-    "Block", "Constant", "Conv1D", "Conv2D", "Conv3D", "Dense", "Dropout", "Embedding", "Flatten",
+    "BatchNormReLU", "Block", "Constant", "Conv1D", "Conv1DTranspose", "Conv2D",
+    "Conv2DTranspose", "Conv3D", "Conv3DTranspose", "Dense", "Dropout", "Embedding", "Flatten",
     "GlobalAvgPool1D", "GlobalAvgPool2D", "GlobalAvgPool3D", "GlobalMaxPool1D", "GlobalMaxPool2D",
-    "GlobalMaxPool3D", "HybridBlock", "HybridLambda", "HybridSequential", "Lambda", "LayerNorm",
-    "LeakyReLU", "MaxPool1D", "MaxPool2D", "MaxPool3D", "PReLU", "Parameter", "ParameterDict",
-    "Sequential", "Swish", "SymbolBlock", "tensor_types",
+    "GlobalMaxPool3D", "GroupNorm", "HybridBlock", "HybridLambda", "HybridSequential",
+    "InstanceNorm", "Lambda", "LayerNorm", "LeakyReLU", "MaxPool1D", "MaxPool2D", "MaxPool3D",
+    "PReLU", "Parameter", "ParameterDict", "ReflectionPad2D", "Sequential", "Swish",
+    "SymbolBlock", "tensor_types",
 ]

@@ -1,4 +1,4 @@
-"""Normalization: BatchNorm over the batch, LayerNorm over an axis."""
+"""Normalization: over the batch, an axis, each image's channels, or groups of channels."""
 from __future__ import annotations
 
 from typing import Any
@@ -7,7 +7,7 @@ from ..base import dtype_name
 from .hybrid import HybridBlock
 from .parameterdict import ParameterDict
 
-__all__ = ["BatchNorm", "LayerNorm"]
+__all__ = ["BatchNorm", "BatchNormReLU", "GroupNorm", "InstanceNorm", "LayerNorm"]
 
 
 class BatchNorm(HybridBlock):
@@ -71,6 +71,15 @@ class BatchNorm(HybridBlock):
         return f"{type(self).__name__}({settings}, in_channels={channels or None})"
 
 
+class BatchNormReLU(BatchNorm):
+    """BatchNorm followed by relu; arguments as those of BatchNorm."""
+
+    def hybrid_forward(self, F: Any, x: Any, gamma: Any, beta: Any, running_mean: Any,
+                       running_var: Any) -> Any:
+        """One BatchNorm, one relu."""
+        return F.relu(super().hybrid_forward(F, x, gamma, beta, running_mean, running_var))
+
+
 class LayerNorm(HybridBlock):
     """Normalizes along one axis by the mean and variance there, then scales and shifts.
 
@@ -103,3 +112,88 @@ class LayerNorm(HybridBlock):
     def __repr__(self) -> str:
         settings = ", ".join(f"{name}={value!r}" for name, value in self._kwargs.items())
         return f"{type(self).__name__}({settings}, in_channels={(self.gamma.shape or (0,))[0]})"
+
+
+class InstanceNorm(HybridBlock):
+    """Normalizes each channel of each sample by its own mean and variance.
+
+    Args:
+        axis: the channels' axis. epsilon: added to the variance.
+        center, scale: whether to learn a shift (beta) and a factor (gamma).
+        beta_initializer, gamma_initializer: what they start from.
+        in_channels: number of channels; found at the first forward when 0.
+
+    >>> import minigluon as mx
+    >>> layer = mx.gluon.nn.InstanceNorm()
+    >>> layer.initialize()
+    >>> layer(mx.nd.array([[[1.0, 3.0]]])).asnumpy().round(2).tolist()
+    [[[-1.0, 1.0]]]
+    """
+
+    def __init__(self, axis: int = 1, epsilon: float = 1e-5, center: bool = True,
+                 scale: bool = False, beta_initializer: Any = "zeros",
+                 gamma_initializer: Any = "ones", in_channels: int = 0, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._kwargs = {"eps": epsilon, "axis": axis, "center": center, "scale": scale}
+        self._axis = axis
+        self._epsilon = epsilon
+        self.gamma = self.params.get("gamma", grad_req="write" if scale else "null",
+                                     shape=(in_channels,), init=gamma_initializer,
+                                     allow_deferred_init=True)
+        self.beta = self.params.get("beta", grad_req="write" if center else "null",
+                                    shape=(in_channels,), init=beta_initializer,
+                                    allow_deferred_init=True)
+
+    def hybrid_forward(self, F: Any, x: Any, gamma: Any, beta: Any) -> Any:
+        """One InstanceNorm, with the channels brought to axis 1."""
+        if self._axis == 1:
+            return F.InstanceNorm(x, gamma, beta, name="fwd", eps=self._epsilon)
+        x = x.swapaxes(1, self._axis)
+        return F.InstanceNorm(x, gamma, beta, name="fwd",
+                              eps=self._epsilon).swapaxes(1, self._axis)
+
+    def __repr__(self) -> str:
+        settings = ", ".join(f"{name}={value!r}" for name, value in self._kwargs.items())
+        return f"{type(self).__name__}({settings}, in_channels={(self.gamma.shape or (0,))[0]})"
+
+
+class GroupNorm(HybridBlock):
+    """Normalizes groups of channels of each sample, then scales and shifts each group.
+
+    Args:
+        num_groups: the channels (axis 1) are split into so many groups.
+        epsilon: added to the variance.
+        center, scale: whether to learn a shift (beta) and a factor (gamma), one a group.
+        beta_initializer, gamma_initializer: what they start from.
+
+    >>> import minigluon as mx
+    >>> layer = mx.gluon.nn.GroupNorm(num_groups=2)
+    >>> layer.initialize()
+    >>> layer(mx.nd.array([[1.0, 3.0, 2.0, 2.0]])).asnumpy().round(2).tolist()
+    [[-1.0, 1.0, 0.0, 0.0]]
+    """
+
+    def __init__(self, num_groups: int = 1, epsilon: float = 1e-5, center: bool = True,
+                 scale: bool = True, beta_initializer: Any = "zeros",
+                 gamma_initializer: Any = "ones", prefix: str | None = None,
+                 params: ParameterDict | None = None) -> None:
+        super().__init__(prefix=prefix, params=params)
+        self._kwargs = {"eps": epsilon, "num_groups": num_groups, "center": center,
+                        "scale": scale}
+        self._num_groups = num_groups
+        self._epsilon = epsilon
+        self.gamma = self.params.get("gamma", grad_req="write" if scale else "null",
+                                     shape=(num_groups,), init=gamma_initializer,
+                                     allow_deferred_init=True)
+        self.beta = self.params.get("beta", grad_req="write" if center else "null",
+                                    shape=(num_groups,), init=beta_initializer,
+                                    allow_deferred_init=True)
+
+    def hybrid_forward(self, F: Any, data: Any, gamma: Any, beta: Any) -> Any:
+        """One GroupNorm."""
+        return F.GroupNorm(data, gamma=gamma, beta=beta, num_groups=self._num_groups,
+                           eps=self._epsilon)
+
+    def __repr__(self) -> str:
+        settings = ", ".join(f"{name}={value!r}" for name, value in self._kwargs.items())
+        return f"{type(self).__name__}({settings})"

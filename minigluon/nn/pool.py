@@ -1,15 +1,16 @@
-"""Pooling layers over one, two or three spatial axes."""
+"""Pooling layers over one, two or three spatial axes; reflection at the borders."""
 from __future__ import annotations
 
 from typing import Any
 
+from ..base import ParameterMismatch
 from .conv import Sizes, spatial, spatial_layout
 from .hybrid import HybridBlock
 
 __all__ = [
     "AvgPool1D", "AvgPool2D", "AvgPool3D", "GlobalAvgPool1D", "GlobalAvgPool2D",
     "GlobalAvgPool3D", "GlobalMaxPool1D", "GlobalMaxPool2D", "GlobalMaxPool3D", "MaxPool1D",
-    "MaxPool2D", "MaxPool3D",
+    "MaxPool2D", "MaxPool3D", "ReflectionPad2D",
 ]
 
 
@@ -195,3 +196,32 @@ class GlobalAvgPool3D(_GlobalPooling):
 
     def __init__(self, layout: str = "NCDHW", **kwargs: Any) -> None:
         super().__init__(layout, **kwargs)
+
+
+class ReflectionPad2D(HybridBlock):
+    """Widens images by mirroring them at their borders.
+
+    Args:
+        padding: so many pixels on each side, or the eight numbers of ``pad`` (before and after
+            for each axis, those of batch and channels 0).
+
+    Shapes: (N, C, H, W) -> (N, C, H + 2 padding, W + 2 padding).
+
+    >>> import minigluon as mx
+    >>> layer = mx.gluon.nn.ReflectionPad2D(1)
+    >>> layer(mx.nd.array([[[[1, 2], [3, 4]]]])).asnumpy()[0, 0, 0].tolist()
+    [4.0, 3.0, 4.0, 3.0]
+    """
+
+    def __init__(self, padding: int | tuple[int, ...] = 0, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        if isinstance(padding, int):
+            padding = (0, 0, 0, 0, padding, padding, padding, padding)
+        if len(padding) != 8:
+            raise ParameterMismatch(f"ReflectionPad2D: padding: expected a number or 8 of them, "
+                                    f"got {padding}")
+        self._padding = tuple(padding)
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        """One pad."""
+        return F.pad(x, mode="reflect", pad_width=self._padding)

@@ -18,6 +18,7 @@ from . import (
     sequence,
     shape,
     slicing,
+    spatial,
     triangular,
     update,
 )

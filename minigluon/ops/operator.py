@@ -173,11 +173,16 @@ class Operator:
         """How many of the outputs a user sees; the rest serve the gradient."""
         return self._visible(attrs) if callable(self._visible) else self._visible
 
+    @property
+    def names_inputs(self) -> bool:
+        """Whether the record's ``inputs=`` says which inputs there are."""
+        return self._inputs is not None
+
     def list_inputs(self, attrs: Attrs) -> tuple[str, ...]:
         """Names of the arrays these attributes ask for (a prefix of `input_names`).
 
         Optional inputs (``name=None`` in the body) belong to it only where the record's
-        ``inputs=`` says so. Not for variadic operators.
+        ``inputs=`` says so. For a variadic operator: those there must be at least.
         """
         if self._inputs is not None:
             return tuple(self._inputs(attrs))
@@ -225,6 +230,8 @@ class Operator:
             key = self.input_names[-1]
             if key in kwargs:
                 args = (*args, *kwargs.pop(key))
+            if "num_args" in kwargs and "num_args" not in self.parsers:
+                kwargs.pop("num_args")  # MXNet's files say the count; here it is the list's own
             return list(args), self.parse(kwargs)
         names = self.input_names
         count = len(names)

@@ -101,7 +101,10 @@ def create(hint: str, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any
 def _inputs(op: Operator, node: Node, given: Sequence[Any]) -> list[Entry]:
     if op.variadic:
         word = op.input_names[-1]
-        return [one_entry(value, op.name, f"{word}[{i}]") for i, value in enumerate(given)]
+        entries = [one_entry(value, op.name, f"{word}[{i}]") for i, value in enumerate(given)]
+        if op.names_inputs:  # a fixed list for these attributes: UpSampling's weight
+            entries += [_missing(node, name) for name in op.list_inputs(node.attrs)[len(given):]]
+        return entries
     wanted = op.list_inputs(node.attrs)
     op_inputs = []
     for place in range(max(len(wanted), len(given))):

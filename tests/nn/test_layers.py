@@ -20,6 +20,10 @@ SIGNATURES = {
                  "use_global_stats=False, beta_initializer='zeros', gamma_initializer='ones', "
                  "running_mean_initializer='zeros', running_variance_initializer='ones', "
                  "in_channels=0, **kwargs)",
+    "BatchNormReLU": "(axis=1, momentum=0.9, epsilon=1e-05, center=True, scale=True, "
+                     "use_global_stats=False, beta_initializer='zeros', "
+                     "gamma_initializer='ones', running_mean_initializer='zeros', "
+                     "running_variance_initializer='ones', in_channels=0, **kwargs)",
     "Block": "(prefix=None, params=None)",
     "Conv1D": "(channels, kernel_size, strides=1, padding=0, dilation=1, groups=1, layout='NCW', "
               "activation=None, use_bias=True, weight_initializer=None, "
@@ -30,6 +34,20 @@ SIGNATURES = {
     "Conv3D": "(channels, kernel_size, strides=(1, 1, 1), padding=(0, 0, 0), dilation=(1, 1, 1), "
               "groups=1, layout='NCDHW', activation=None, use_bias=True, "
               "weight_initializer=None, bias_initializer='zeros', in_channels=0, **kwargs)",
+    "Conv1DTranspose": "(channels, kernel_size, strides=1, padding=0, output_padding=0, "
+                       "dilation=1, groups=1, layout='NCW', activation=None, use_bias=True, "
+                       "weight_initializer=None, bias_initializer='zeros', in_channels=0, "
+                       "**kwargs)",
+    "Conv2DTranspose": "(channels, kernel_size, strides=(1, 1), padding=(0, 0), "
+                       "output_padding=(0, 0), dilation=(1, 1), "
+                       "groups=1, layout='NCHW', activation=None, use_bias=True, "
+                       "weight_initializer=None, bias_initializer='zeros', in_channels=0, "
+                       "**kwargs)",
+    "Conv3DTranspose": "(channels, kernel_size, strides=(1, 1, 1), padding=(0, 0, 0), "
+                       "output_padding=(0, 0, 0), dilation=(1, 1, 1), "
+                       "groups=1, layout='NCDHW', activation=None, use_bias=True, "
+                       "weight_initializer=None, bias_initializer='zeros', in_channels=0, "
+                       "**kwargs)",
     "Dense": "(units, activation=None, use_bias=True, flatten=True, dtype='float32', "
              "weight_initializer=None, bias_initializer='zeros', in_units=0, **kwargs)",
     "Dropout": "(rate, axes=(), **kwargs)",
@@ -44,9 +62,13 @@ SIGNATURES = {
     "GlobalMaxPool1D": "(layout='NCW', **kwargs)",
     "GlobalMaxPool2D": "(layout='NCHW', **kwargs)",
     "GlobalMaxPool3D": "(layout='NCDHW', **kwargs)",
+    "GroupNorm": "(num_groups=1, epsilon=1e-05, center=True, scale=True, "
+                 "beta_initializer='zeros', gamma_initializer='ones', prefix=None, params=None)",
     "HybridBlock": "(prefix=None, params=None)",
     "HybridLambda": "(function, prefix=None)",
     "HybridSequential": "(prefix=None, params=None)",
+    "InstanceNorm": "(axis=1, epsilon=1e-05, center=True, scale=False, "
+                    "beta_initializer='zeros', gamma_initializer='ones', in_channels=0, **kwargs)",
     "Lambda": "(function, prefix=None)",
     "LayerNorm": "(axis=-1, epsilon=1e-05, center=True, scale=True, beta_initializer='zeros', "
                  "gamma_initializer='ones', in_channels=0, prefix=None, params=None)",
@@ -56,6 +78,7 @@ SIGNATURES = {
                  "**kwargs)",
     "MaxPool3D": "(pool_size=(2, 2, 2), strides=None, padding=0, ceil_mode=False, "
                  "layout='NCDHW', **kwargs)",
+    "ReflectionPad2D": "(padding=0, **kwargs)",
     "SELU": "(**kwargs)",
     "Sequential": "(prefix=None, params=None)",
     "Swish": "(beta=1.0, **kwargs)",

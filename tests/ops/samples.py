@@ -4,9 +4,9 @@ from __future__ import annotations
 import samples_core
 import samples_image
 import samples_legacy
-import samples_linalg
 import samples_nn
 import samples_rnn
+import samples_tail
 from sample import Sample
 
 from minigluon.ops import registry
@@ -19,8 +19,8 @@ EXEMPT: dict[str, str] = {
 }
 
 SAMPLES: dict[str, list[Sample]] = {}
-for _family in (samples_core, samples_image, samples_legacy, samples_linalg, samples_nn,
-                samples_rnn):
+for _family in (samples_core, samples_image, samples_legacy, samples_nn, samples_rnn,
+                samples_tail):
     for _name, _samples in _family.SAMPLES.items():
         SAMPLES.setdefault(registry[_name].name, []).extend(_samples)
 

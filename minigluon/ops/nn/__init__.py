@@ -11,12 +11,15 @@ from . import (
     embedding,
     legacy,
     loss,
+    lrn,
     norm,
     pool,
     recurrent,
     rnn,
     softmax,
+    sync,
 )
 
 __all__ = ["activation", "batchnorm", "channel", "conv", "ctc", "deconv", "dense", "dropout",
-           "embedding", "legacy", "loss", "norm", "pool", "recurrent", "rnn", "softmax"]
+           "embedding", "legacy", "loss", "lrn", "norm", "pool", "recurrent", "rnn", "softmax",
+           "sync"]

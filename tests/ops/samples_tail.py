@@ -1,0 +1,13 @@
+"""Samples of the less common operators: the lists of their families together."""
+from __future__ import annotations
+
+import samples_linalg
+import samples_spatial
+from sample import Sample
+
+__all__ = ["SAMPLES"]
+
+SAMPLES: dict[str, list[Sample]] = {
+    **samples_linalg.SAMPLES,
+    **samples_spatial.SAMPLES,
+}
