@@ -40,6 +40,7 @@ GUESTS = {
     "numpy": ("",),
     "tqdm": ("gluon/", "contrib/", "callback.py"),
     "cloudpickle": ("kvstore/dist/", "optimizer/"),
+    "graphviz": ("visualization.py",),
     "zmq": ("kvstore/dist/transport.py",),
     "cupy": ("device/gpu/", "kvstore/collective/nccl.py"),
     "mpi4py": ("kvstore/collective/mpi.py",),
