@@ -13,13 +13,13 @@ from .trainer import Trainer
 
 __all__ = [
     "Block", "Constant", "HybridBlock", "Parameter", "ParameterDict", "SymbolBlock", "Trainer",
-    "block", "data", "loss", "nn", "parameter", "rnn", "utils",
+    "block", "data", "loss", "model_zoo", "nn", "parameter", "rnn", "utils",
 ]
 
 # ``import minigluon.gluon.nn`` and ``from minigluon.gluon.nn import Dense``: one room, two names
 _sys.modules[f"{__name__}.nn"] = nn
 
-_LAZY = ("contrib", "rnn")  # rooms that are loaded when first asked for
+_LAZY = ("contrib", "model_zoo", "rnn")  # rooms that are loaded when first asked for
 
 
 def __getattr__(name: str) -> _ModuleType:
