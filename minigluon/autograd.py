@@ -18,13 +18,16 @@ from . import ndarray as nd
 from . import tape
 from .base import ArgumentError, ArgumentValueError, GradientError
 from .device import device_of
+from .graph import Entry, Node, inlined
 from .ndarray import NDArray
 from .ndarray.backward import as_it_is, heads_of, raw_face_of, run_backward
 from .ops import Operator
+from .symbol import Symbol
 
 __all__ = [
-    "Function", "backward", "grad", "is_recording", "is_training", "mark_variables", "pause",
-    "predict_mode", "record", "set_recording", "set_training", "train_mode",
+    "Function", "backward", "get_symbol", "grad", "is_recording", "is_training",
+    "mark_variables", "pause", "predict_mode", "record", "set_recording", "set_training",
+    "train_mode",
 ]
 
 
@@ -207,6 +210,45 @@ def _wrap(raw: Any, source: Any, device: Any) -> NDArray:
     x = NDArray(raw, device.ctx)
     x._ag = source
     return x
+
+
+def get_symbol(x: NDArray) -> Symbol:
+    """The recorded computation of `x` as a Symbol, for inspection.
+
+    Arrays with attached gradients and other inputs become variables. A hybridized block is one
+    call, unless it has no more than ``inline_limit`` calls.
+
+    >>> import minigluon as mx
+    >>> x = mx.nd.ones((2,))
+    >>> x.attach_grad()
+    >>> with mx.autograd.record():
+    ...     y = x * x + 2 * x
+    >>> get_symbol(y).list_arguments()
+    ['var0']
+    """
+    if x._ag is None:
+        raise GradientError("get_symbol: this array was not computed inside autograd.record()")
+    known: dict[Any, list[Entry]] = {}
+    variables = 0
+
+    def entry_of(source: Any, raw: Any) -> Entry:
+        nonlocal variables
+        if isinstance(source, tape.Output):
+            return known[id(source.entry)][source.index]
+        key = id(raw) if source is None else id(source)
+        if key not in known:
+            known[key] = [Entry(Node(None, f"var{variables}"), 0)]
+            variables += 1
+        return known[key][0]
+
+    for number, call in enumerate(tape.order([x._ag])):
+        raws = call.inputs or [object() for _ in call.sources]
+        inputs = [entry_of(source, raw)
+                  for source, raw in zip(call.sources, raws, strict=True)]
+        limit = getattr(call.op, "inline_limit", 0)
+        node = Node(call.op, f"node_{number}", inputs, call.attrs)
+        known[id(call)] = inlined(call.op, inputs, limit) or node.outputs(hidden=True)
+    return Symbol([entry_of(x._ag, None)])
 
 
 class Function:

@@ -32,7 +32,7 @@ LEVELS = (
 )  # fmt: skip
 SIDEWAYS = {("optimizer", "lr_scheduler"), ("io", "image"), ("io", "recordio")}
 SIDEWAYS |= {("image", "recordio"), ("test_utils", "testdata")}
-SIDEWAYS |= {("callback", "checkpoint")}
+SIDEWAYS |= {("autograd", "symbol"), ("callback", "checkpoint")}
 SIDEWAYS |= {("name", "base"), ("attribute", "base"), ("context", "base")}
 
 # Third-party packages, and the only places that may name them (a folder ends with a slash).

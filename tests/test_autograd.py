@@ -1,5 +1,6 @@
 """autograd behaviour (behaviours.md section 15)."""
 import gc
+import json
 import threading
 import weakref
 
@@ -8,6 +9,7 @@ import pytest
 
 import minigluon as mx
 from minigluon import autograd, nd
+from minigluon.base import GradientError
 
 
 def leaf(values, req="write", **kwargs):
@@ -314,3 +316,35 @@ def test_recording_in_two_threads():
     for t in threads:
         t.join()
     assert results == {k: 2 * k for k in range(1, 5)}
+
+
+def test_get_symbol_shows_what_was_recorded():
+    x = nd.ones((1,))
+    x.attach_grad()
+    with autograd.record():
+        y = x * x + 2 * x - 1
+    found = autograd.get_symbol(y)
+    assert len(found.list_arguments()) == 1
+    np.testing.assert_array_equal(found.eval(**{found.list_arguments()[0]: x})[0].asnumpy(),
+                                  y.asnumpy())
+    z = nd.ones((1,))
+    z.attach_grad()
+    with autograd.record():
+        y = x * x + 2 * z - 1
+    assert len(autograd.get_symbol(y).list_arguments()) == 2
+    with pytest.raises(GradientError, match="not computed inside"):
+        autograd.get_symbol(nd.ones((1,)))
+
+
+def test_get_symbol_looks_into_small_hybridized_blocks():
+    counts = []
+    for limit in (3, 0):
+        net = mx.gluon.nn.HybridSequential()
+        net.add(*[mx.gluon.nn.Dense(10) for _ in range(3)])
+        net.initialize()
+        net.hybridize(inline_limit=limit)
+        with autograd.record():
+            y = net(nd.zeros((1, 10)))
+        counts.append(len(json.loads(autograd.get_symbol(y).tojson())["nodes"]))
+        y.backward()
+    assert counts[0] == counts[1] + 2

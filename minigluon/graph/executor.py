@@ -30,7 +30,12 @@ class _Step(NamedTuple):
 
 
 class GraphOperator(Operator):
-    """The record of a compiled graph. Its inputs are the graph's variables, by name."""
+    """The record of a compiled graph. Its inputs are the graph's variables, by name.
+
+    `inline_limit`: up to so many calls, ``autograd.get_symbol`` shows the calls themselves.
+    """
+
+    inline_limit = 0
 
     def __init__(self, graph: CompiledGraph, body: Any, **settings: Any) -> None:
         self._graph = graph

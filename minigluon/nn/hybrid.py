@@ -233,6 +233,7 @@ class HybridBlock(Block):
                 changes, revisions = _Structure.changes, _revisions(self)
                 graph = trace(self, args, _parameters(self))
                 graph.changes, graph.revisions = changes, revisions
+                graph.inline_limit = self._flags.get("inline_limit", 2)
                 self._trace = graph
             return graph
 

@@ -83,6 +83,7 @@ class Trace:
         name: of the block, for messages.
 
     Attributes:
+        inline_limit: up to so many calls, ``autograd.get_symbol`` shows the calls themselves.
         changes, revisions: HybridBlock's notes on which state of the blocks the graph is of.
     """
 
@@ -100,6 +101,7 @@ class Trace:
         self.sources: list[int | Parameter] = [
             places[node] if node in places else by_node.get(node) or by_name[node.name]
             for node in self.variables]
+        self.inline_limit = 0
         self.changes = -1
         self.revisions: list[tuple[Any, int]] = []
         self._open = graph.has_open_shapes(entries)
@@ -187,9 +189,11 @@ class Trace:
                     entries = graph.assign_layout(
                         entries, dict(zip(self.variables, descs, strict=True)), bool(wrt))
                 wanted = [node for node, asked in zip(self.variables, wrt, strict=False) if asked]
-                self._operators[key] = graph.CompiledGraph(
+                compiled = graph.CompiledGraph(
                     entries, self.variables, training=training, record=bool(wrt),
-                    wrt=wanted, name=self.name).operator
+                    wrt=wanted, name=self.name)
+                compiled.operator.inline_limit = self.inline_limit
+                self._operators[key] = compiled.operator
             return self._operators[key]
 
     def _closed(self, shapes: Sequence[tuple[int, ...]]) -> Sequence[Entry]:
