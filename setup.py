@@ -102,8 +102,14 @@ class BuildNative(build_ext):
                 except Exception as error:  # any reason: the package works without
                     text = str(error).strip() or type(error).__name__
                     print(f"minigluon: {part} not built: {text}; NumPy does this work")
+                    self._forget("_core" if part == "native core" else "_onednn")
                     if part == "native core":
                         break
+
+    def _forget(self, name: str) -> None:
+        """An earlier build's product does not get into a wheel (in place it may stay)."""
+        if not self.inplace:
+            Path(self.get_ext_fullpath(f"minigluon.{name}")).unlink(missing_ok=True)
 
     def get_outputs(self) -> list[str]:
         return [self.get_ext_fullpath(extension.name) for extension in self.extensions]
@@ -117,9 +123,12 @@ class BuildNative(build_ext):
         if SANITIZE:
             flags += ["-fsanitize=address,undefined", "-fno-sanitize=vptr",
                       "-fno-omit-frame-pointer", "-g", "-O1", "-fno-sanitize-recover=undefined"]
-        includes = [*extension.include_dirs, sysconfig.get_paths()["include"]]
-        flags += [f"-I{folder}" for folder in includes]
-        jobs = [(Path(source), self._object(extension, source), [*compiler, *flags])
+        includes = [f"-I{folder}"
+                    for folder in (*extension.include_dirs, sysconfig.get_paths()["include"])]
+        # Kernels need nobody's headers, so a new place of Python's or NumPy's (each isolated
+        # build has one) does not compile them again.
+        jobs = [(Path(source), self._object(extension, source),
+                 [*compiler, *flags, *(["-Isrc"] if source.startswith("src/kernels/") else includes)])
                 for source in extension.sources]
         with ThreadPoolExecutor(self.parallel or os.cpu_count() or 1) as pool:
             for failure in [*pool.map(_compile, *zip(*jobs, strict=True))]:
