@@ -127,8 +127,9 @@ class BuildNative(build_ext):
                     for folder in (*extension.include_dirs, sysconfig.get_paths()["include"])]
         # Kernels need nobody's headers, so a new place of Python's or NumPy's (each isolated
         # build has one) does not compile them again.
+        folders = {True: ["-Isrc"], False: includes}
         jobs = [(Path(source), self._object(extension, source),
-                 [*compiler, *flags, *(["-Isrc"] if source.startswith("src/kernels/") else includes)])
+                 [*compiler, *flags, *folders[source.startswith("src/kernels/")]])
                 for source in extension.sources]
         with ThreadPoolExecutor(self.parallel or os.cpu_count() or 1) as pool:
             for failure in [*pool.map(_compile, *zip(*jobs, strict=True))]:
