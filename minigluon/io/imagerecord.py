@@ -201,10 +201,12 @@ class ImageRecordIter(MXDataIter):
             found = self._random_share(pixels, rng)
             if found is not None:
                 return self._sized(found, height, width, rng)
-        if pixels.shape[0] < height:
-            pixels = self._sized(pixels, height, pixels.shape[1] * height // pixels.shape[0], rng)
-        if pixels.shape[1] < width:
-            pixels = self._sized(pixels, pixels.shape[0] * width // pixels.shape[1], width, rng)
+        tall, wide = pixels.shape[:2]
+        if tall < height:
+            wide = int(wide * np.float32(height / tall))  # rounded as MXNet does
+            pixels, tall = self._sized(pixels, height, wide, rng), height
+        if wide < width:
+            pixels = self._sized(pixels, int(tall * np.float32(width / wide)), width, rng)
         y, x = pixels.shape[0] - height, pixels.shape[1] - width
         y, x = (int(rng.integers(0, y + 1)), int(rng.integers(0, x + 1))) if self._rand_crop else (
             y // 2, x // 2)
