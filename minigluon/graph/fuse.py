@@ -108,6 +108,13 @@ def _sum_of_all(node: Node, shape: Shape, read: Sequence[Shape]) -> _Member | No
     return _Member("; ".join(lines) + f" -> t{count - 2}", node.inputs, node.attrs)
 
 
+def _power(node: Node, shape: Shape, read: Sequence[Shape]) -> _Member | None:
+    """Small whole powers are products: a power proper costs ten times as much."""
+    short = {3: "square a0; mul t0 a0 -> t1", 4: "square a0; square t0 -> t1"}
+    template = short.get(node.attrs["scalar"], TEMPLATES["_power_scalar"])
+    return _Member(template, node.inputs, node.attrs)
+
+
 def _choice(node: Node, shape: Shape, read: Sequence[Shape]) -> _Member | None:
     condition = read[0]
     views = {} if len(condition) == len(shape) else {0: condition + (1,) * (len(shape) - 1)}
@@ -142,7 +149,7 @@ def _unreduce(node: Node, shape: Shape, read: Sequence[Shape]) -> _Member | None
 _SPECIAL: dict[str, Callable[[Node, Shape, Sequence[Shape]], _Member | None]] = {
     "add_n": _sum_of_all, "where": _choice, "Cast": _cast, "_cast_like": _cast,
     "broadcast_like": _stretch, "broadcast_to": _stretch, "broadcast_axis": _stretch,
-    "_unreduce": _unreduce,
+    "_unreduce": _unreduce, "_power_scalar": _power,
 }
 
 

@@ -38,36 +38,51 @@ struct Normal {
     }
   }
 
-  // The same for up to 64 channels side by side, `channels` apart from row to row.
-  template <bool grads>
-  static void column_sums(const T* x, const T* dy, const T* shift, int64_t rows, int64_t channels,
-                          int64_t width, double* first, double* second) {
+  // The same for `vectors` vectors of channels side by side; rows are `channels` apart. `n` < N: a
+  // part of one vector.
+  template <bool grads, int vectors, class C>
+  static MG_INLINE void column_sums(const T* x, const T* dy, const T* shift, int64_t rows,
+                                    int64_t channels, C n, double* first, double* second) {
+    V middle[vectors];
+    for (int k = 0; k < vectors; ++k) middle[k] = part(shift + k * N, n);
     for (int64_t from = 0; from < rows; from += kRows) {
-      const int64_t m = std::min(kRows, rows - from);
-      for (int64_t j = 0; j < width; j += N) {
-        const int64_t n = std::min<int64_t>(N, width - j);
-        const V middle = part(shift + j, n);
-        V a = {}, b = {};
-        for (int64_t r = 0; r < m; ++r) {
-          const int64_t at = (from + r) * channels + j;
-          V d = part(x + at, n) - middle;
-          V g = grads ? part(dy + at, n) : d;
-          a += g;
-          b += g * d;
+      const int64_t end = std::min(rows, from + kRows);
+      V a[vectors] = {}, b[vectors] = {};
+      for (int64_t r = from; r < end; ++r)
+        for (int k = 0; k < vectors; ++k) {
+          V d = part(x + r * channels + k * N, n) - middle[k];
+          V g = grads ? part(dy + r * channels + k * N, n) : d;
+          a[k] += g;
+          b[k] += g * d;
         }
-        for (int64_t k = 0; k < n; ++k) {
-          first[j + k] += static_cast<double>(a[k]);
-          second[j + k] += static_cast<double>(b[k]);
+      for (int k = 0; k < vectors; ++k)
+        for (int64_t i = 0; i < std::min<int64_t>(n, N); ++i) {
+          first[k * N + i] += static_cast<double>(a[k][i]);
+          second[k * N + i] += static_cast<double>(b[k][i]);
         }
-      }
     }
   }
-  static MG_INLINE V part(const T* p, int64_t n) {
-    return n == N ? load<T>(p) : load_part<T>(p, n);
-  }
-  static MG_INLINE void put(T* p, V v, int64_t n) {
-    if (n == N) store<T>(p, v);
-    else store_part<T>(p, v, n);
+  using Whole = std::integral_constant<int64_t, N>;
+  static MG_INLINE V part(const T* p, Whole) { return load<T>(p); }
+  static MG_INLINE V part(const T* p, int64_t n) { return load_part<T>(p, n); }
+  static MG_INLINE void put(T* p, V v, Whole) { store<T>(p, v); }
+  static MG_INLINE void put(T* p, V v, int64_t n) { store_part<T>(p, v, n); }
+
+  // f(first row, end, first channel, vectors, channels) over rows of channels-last data, up to four
+  // vectors of channels at a time and no more rows than stay in the first cache.
+  template <class F>
+  static MG_INLINE void in_blocks(const Layout& l, int64_t begin, int64_t end, F&& f) {
+    const int64_t bytes = l.channels * static_cast<int64_t>(sizeof(T));
+    const int64_t rows = l.channels <= 4 * N ? end - begin : std::max<int64_t>(4, 8192 / bytes);
+    for (int64_t from = begin; from < end; from += rows) {
+      const int64_t to = std::min(end, from + rows);
+      int64_t j = 0;
+      for (; j + 4 * N <= l.channels; j += 4 * N)
+        f(from, to, j, std::integral_constant<int, 4>(), Whole());
+      for (; j + N <= l.channels; j += N)
+        f(from, to, j, std::integral_constant<int, 1>(), Whole());
+      if (j < l.channels) f(from, to, j, std::integral_constant<int, 1>(), l.channels - j);
+    }
   }
 
   template <bool grads>
@@ -75,9 +90,15 @@ struct Normal {
                    int64_t end, double* first, double* second) {
     for (int64_t c = begin; c < end; ++c) first[c] = second[c] = 0;
     if (l.inner == 1) {
-      for (int64_t c = begin; c < end; c += 64)
-        column_sums<grads>(x + c, grads ? dy + c : nullptr, shift + c, l.outer, l.channels,
-                           std::min<int64_t>(64, end - c), first + c, second + c);
+      int64_t c = begin;
+      auto go = [&](auto vectors, auto n) {
+        column_sums<grads, decltype(vectors)::value>(x + c, grads ? dy + c : nullptr, shift + c,
+                                                     l.outer, l.channels, n, first + c, second + c);
+        c += decltype(vectors)::value * N;
+      };
+      while (c + 4 * N <= end) go(std::integral_constant<int, 4>(), Whole());
+      while (c + N <= end) go(std::integral_constant<int, 1>(), Whole());
+      if (c < end) go(std::integral_constant<int, 1>(), end - c);
       return;
     }
     for (int64_t o = 0; o < l.outer; ++o)
@@ -112,11 +133,18 @@ struct Normal {
     const T *s = static_cast<const T*>(scale), *b = static_cast<const T*>(shift);
     T* y = static_cast<T*>(out);
     if (l.inner == 1) {
-      for (int64_t o = begin; o < end; ++o)
-        for (int64_t j = 0; j < l.channels; j += N) {
-          const int64_t n = std::min<int64_t>(N, l.channels - j), at = o * l.channels + j;
-          put(y + at, (part(x + at, n) - part(m + j, n)) * part(s + j, n) + part(b + j, n), n);
+      in_blocks(l, begin, end, [&](int64_t from, int64_t to, int64_t j, auto vectors, auto n) {
+        constexpr int count = decltype(vectors)::value;
+        V mv[count], sv[count], bv[count];
+        for (int k = 0; k < count; ++k) {
+          mv[k] = part(m + j + k * N, n);
+          sv[k] = part(s + j + k * N, n);
+          bv[k] = part(b + j + k * N, n);
         }
+        for (int64_t at = from * l.channels + j; at < to * l.channels; at += l.channels)
+          for (int k = 0; k < count; ++k)
+            put(y + at + k * N, (part(x + at + k * N, n) - mv[k]) * sv[k] + bv[k], n);
+      });
       return;
     }
     for (int64_t r = begin; r < end; ++r) {
@@ -143,13 +171,21 @@ struct Normal {
     const T *b = a + l.channels, *c = b + l.channels;
     T* dx = static_cast<T*>(out);
     if (l.inner == 1) {
-      for (int64_t o = begin; o < end; ++o)
-        for (int64_t j = 0; j < l.channels; j += N) {
-          const int64_t n = std::min<int64_t>(N, l.channels - j), at = o * l.channels + j;
-          V d = part(x + at, n) - part(m + j, n);
-          put(dx + at, part(dy + at, n) * part(a + j, n) + (d * part(b + j, n) + part(c + j, n)),
-              n);
+      in_blocks(l, begin, end, [&](int64_t from, int64_t to, int64_t j, auto vectors, auto n) {
+        constexpr int count = decltype(vectors)::value;
+        V mv[count], av[count], bv[count], cv[count];
+        for (int k = 0; k < count; ++k) {
+          mv[k] = part(m + j + k * N, n);
+          av[k] = part(a + j + k * N, n);
+          bv[k] = part(b + j + k * N, n);
+          cv[k] = part(c + j + k * N, n);
         }
+        for (int64_t at = from * l.channels + j; at < to * l.channels; at += l.channels)
+          for (int k = 0; k < count; ++k) {
+            const V d = part(x + at + k * N, n) - mv[k];
+            put(dx + at + k * N, part(dy + at + k * N, n) * av[k] + (d * bv[k] + cv[k]), n);
+          }
+      });
       return;
     }
     for (int64_t r = begin; r < end; ++r) {

@@ -1,4 +1,4 @@
-// sum, mean, max, min, norm, argmax, argmin, and sums over stretched axes (_sum_like).
+// sum, mean, max, min, norm, and sums over stretched axes (_sum_like).
 #include <algorithm>
 #include <utility>
 
@@ -9,7 +9,7 @@
 namespace mg {
 namespace {
 
-enum class Fold { sum, squares, sizes, max, min, argmax, argmin };
+enum class Fold { sum, squares, sizes, max, min };
 
 // (front, outer, count, inner): `front` and `count` are folded; front > 1 only with inner == 1.
 struct Folding {
@@ -83,8 +83,6 @@ std::unique_ptr<Step> make(const Desc& in, const std::vector<bool>& folded, Fold
   FoldPass pass = pass_for(in.dtype, kind);
   Folding f;
   if (pass == nullptr || !join_axes(in.shape, folded, &f)) return nullptr;
-  const bool place = kind == Fold::argmax || kind == Fold::argmin;
-  if (place && (f.front > 1 || f.inner > 1)) return nullptr;
   if (mean) f.divide = static_cast<double>(f.front * f.count);
   f.root = root;
   return std::make_unique<Reduce>(pass, f);
@@ -111,8 +109,7 @@ std::unique_ptr<Step> make_reduce(const std::vector<Desc>& in, const std::vector
                                   const Attrs& attrs) {
   std::vector<bool> folded;
   if (!folded_axes(in[0], attrs, &folded)) return nullptr;
-  const bool place = kind == Fold::argmax || kind == Fold::argmin;
-  if (!place && out[0].dtype != in[0].dtype) return nullptr;
+  if (out[0].dtype != in[0].dtype) return nullptr;
   return make(in[0], folded, kind, mean, false);
 }
 
@@ -141,8 +138,6 @@ MG_KERNEL("sum", make_reduce<Fold::sum, false>);
 MG_KERNEL("mean", make_reduce<Fold::sum, true>);
 MG_KERNEL("max", make_reduce<Fold::max, false>);
 MG_KERNEL("min", make_reduce<Fold::min, false>);
-MG_KERNEL("argmax", make_reduce<Fold::argmax, false>);
-MG_KERNEL("argmin", make_reduce<Fold::argmin, false>);
 MG_KERNEL("norm", make_norm);
 MG_KERNEL("_sum_like", make_sum_like);
 

@@ -77,9 +77,10 @@ struct Reductions {
       for (; i + N <= m; i += N) a = R::join(a, R::first(load<T>(p + i)));
       a = R::join(R::join(a, b), R::join(c, d));
       if (i < m) {
-        V rest = R::start();
-        std::memcpy(&rest, p + i, static_cast<size_t>(m - i) * sizeof(T));
-        a = R::join(a, R::first(rest));
+        alignas(64) T rest[N];
+        store<T>(rest, R::start());
+        std::copy(p + i, p + m, rest);
+        a = R::join(a, R::first(load<T>(rest)));
       }
       const double part = fold_lanes<R>(a);
       total = any ? combine<R>(total, part) : part;
@@ -146,29 +147,16 @@ struct Reductions {
     const T* x = static_cast<const T*>(in);
     T* out = static_cast<T*>(result);
     if (f.inner > 1) return kept_last<R>(f, x, out, begin, end, from, to);
-    for (int64_t o = begin; o < end; ++o) {
-      double total = 0;
-      for (int64_t k = 0; k < f.front; ++k) {
-        const double part = run<R>(x + (k * f.outer + o) * f.count, f.count);
-        total = k == 0 ? part : combine<R>(total, part);
-      }
-      out[o] = finished<T>(f, total);
-    }
-  }
-
-  // The place of the first largest (smallest) element of each row; nan counts as both.
-  template <bool smallest>
-  static void place(const Folding& f, const void* in, void* result, int64_t begin, int64_t end,
-                    int64_t, int64_t) {
-    const T* x = static_cast<const T*>(in);
-    float* out = static_cast<float*>(result);
-    for (int64_t o = begin; o < end; ++o) {
-      const T* p = x + o * f.count;
-      const T best = static_cast<T>(smallest ? run<Min>(p, f.count) : run<Max>(p, f.count));
-      int64_t i = 0;
-      if (best != best) while (p[i] == p[i]) ++i;
-      else while (p[i] != best) ++i;
-      out[o] = static_cast<float>(i);
+    constexpr int64_t block = 64;  // results at a time, so that memory is read along
+    double total[block];
+    for (int64_t o = begin; o < end; o += block) {
+      const int64_t m = std::min(block, end - o);
+      for (int64_t k = 0; k < f.front; ++k)
+        for (int64_t i = 0; i < m; ++i) {
+          const double part = run<R>(x + (k * f.outer + o + i) * f.count, f.count);
+          total[i] = k == 0 ? part : combine<R>(total[i], part);
+        }
+      for (int64_t i = 0; i < m; ++i) out[o + i] = finished<T>(f, total[i]);
     }
   }
 };
@@ -181,8 +169,6 @@ FoldPass fold_pass(Fold kind) {
     case Fold::squares: return P::template reduce<typename P::Squares>;
     case Fold::sizes: return P::template reduce<typename P::Sizes>;
     case Fold::max: return P::template reduce<typename P::Max>;
-    case Fold::min: return P::template reduce<typename P::Min>;
-    case Fold::argmax: return P::template place<false>;
-    default: return P::template place<true>;
+    default: return P::template reduce<typename P::Min>;
   }
 }

@@ -22,6 +22,7 @@
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define MG_ISA_SETS 1
+#include <immintrin.h>
 #else
 #define MG_ISA_SETS 0
 #endif

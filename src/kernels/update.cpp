@@ -135,7 +135,8 @@ class Update final : public Step {
     const std::vector<Desc> in(static_cast<size_t>(2 + states_), weight_);
     const std::vector<Desc> out(static_cast<size_t>(1 + states_), weight_);
     auto step = elementwise::make_step(
-        std::move(program), in, std::vector<std::vector<int64_t>>(in.size(), weight_.shape), out);
+        std::move(program), in, std::vector<std::vector<int64_t>>(in.size(), weight_.shape), out,
+        true);
     if (step == nullptr) return false;
     for (int i = 0; i < states_; ++i)
       if (!step->inplace(2 + i, 1 + i)) return false;

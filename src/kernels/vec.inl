@@ -55,13 +55,27 @@ MG_INLINE void store(T* p, VecOf<T> v) {
 // The first `count` < lanes elements; the others are 0.
 template <class T>
 MG_INLINE VecOf<T> load_part(const T* p, int64_t count) {
+#if MG_WIDTH == 64
+  if constexpr (sizeof(T) == 4)
+    return _mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << count) - 1), p);
+  else
+    return _mm512_maskz_loadu_pd(static_cast<__mmask8>((1u << count) - 1), p);
+#else
   VecOf<T> v = {};
   std::memcpy(&v, p, static_cast<size_t>(count) * sizeof(T));
   return v;
+#endif
 }
 template <class T>
 MG_INLINE void store_part(T* p, VecOf<T> v, int64_t count) {
+#if MG_WIDTH == 64
+  if constexpr (sizeof(T) == 4)
+    _mm512_mask_storeu_ps(p, static_cast<__mmask16>((1u << count) - 1), v);
+  else
+    _mm512_mask_storeu_pd(p, static_cast<__mmask8>((1u << count) - 1), v);
+#else
   std::memcpy(p, &v, static_cast<size_t>(count) * sizeof(T));
+#endif
 }
 template <class T>
 MG_INLINE VecOf<T> all(T x) {

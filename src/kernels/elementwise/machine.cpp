@@ -96,7 +96,7 @@ class Machine final : public Step {
  public:
   // Places in the table: inputs, numbers, then registers, then outputs.
   bool prepare(Program program, const std::vector<std::vector<int64_t>>& views,
-               const std::vector<Desc>& out) {
+               const std::vector<Desc>& out, bool in_place) {
     program_ = std::move(program);
     total_ = out[0].size();
     for (const auto& view : views) {
@@ -106,7 +106,7 @@ class Machine final : public Step {
     }
     for (double value : program_.numbers) numbers_.push_back(static_cast<T>(value));
     outputs_ = static_cast<int>(out.size());
-    streamed_ = out[0].bytes() >= kStreamBytes;
+    streamed_ = !in_place && out[0].bytes() >= kStreamBytes;
     stream_ = find_stream<T>();
     if (!settle_numbers() || !allot()) return false;
     cost_ = 0.15 * static_cast<double>(views.size() + out.size());
@@ -285,9 +285,9 @@ class Machine final : public Step {
 
 template <class T>
 std::unique_ptr<Step> machine(Program program, const std::vector<std::vector<int64_t>>& views,
-                              const std::vector<Desc>& out) {
+                              const std::vector<Desc>& out, bool in_place) {
   auto step = std::make_unique<Machine<T>>();
-  if (!step->prepare(std::move(program), views, out)) return nullptr;
+  if (!step->prepare(std::move(program), views, out, in_place)) return nullptr;
   return step;
 }
 
@@ -295,7 +295,7 @@ std::unique_ptr<Step> machine(Program program, const std::vector<std::vector<int
 
 std::unique_ptr<Step> make_step(Program program, const std::vector<Desc>& in,
                                 const std::vector<std::vector<int64_t>>& views,
-                                const std::vector<Desc>& out) {
+                                const std::vector<Desc>& out, bool in_place) {
   if (out.empty() || in.size() != views.size() || out.size() != program.outputs.size() ||
       program.inputs > static_cast<int>(in.size()))
     return nullptr;
@@ -305,8 +305,8 @@ std::unique_ptr<Step> make_step(Program program, const std::vector<Desc>& in,
   for (const Desc& one : out)
     if (one.dtype != dtype || one.shape != out[0].shape) return nullptr;
   simplify(&program);
-  if (dtype == DType::f32) return machine<float>(std::move(program), views, out);
-  if (dtype == DType::f64) return machine<double>(std::move(program), views, out);
+  if (dtype == DType::f32) return machine<float>(std::move(program), views, out, in_place);
+  if (dtype == DType::f64) return machine<double>(std::move(program), views, out, in_place);
   return nullptr;
 }
 

@@ -81,7 +81,6 @@ constexpr Entry kTable[] = {
     {"_mul_scalar", "mul a0 #scalar -> t0", false},
     {"_div_scalar", "div a0 #scalar -> t0", false},
     {"_rdiv_scalar", "div #scalar a0 -> t0", false},
-    {"_power_scalar", "pow a0 #scalar -> t0", false},
     {"_rpower_scalar", "pow #scalar a0 -> t0", false},
     {"_maximum_scalar", "max a0 #scalar -> t0", false},
     {"_minimum_scalar", "min a0 #scalar -> t0", false},
@@ -142,6 +141,15 @@ std::unique_ptr<Step> make_leaky(const std::vector<Desc>& in, const std::vector<
   return in.size() == 1 ? make(text, false, in, out, attrs) : nullptr;
 }
 
+std::unique_ptr<Step> make_power(const std::vector<Desc>& in, const std::vector<Desc>& out,
+                                 const Attrs& attrs) {
+  const double by = attrs.get<double>("scalar", 0);
+  const char* text = by == 3   ? "square a0; mul t0 a0 -> t1"
+                     : by == 4 ? "square a0; square t0 -> t1"
+                               : "pow a0 #scalar -> t0";
+  return make(text, false, in, out, attrs);
+}
+
 std::unique_ptr<Step> make_sum_of_all(const std::vector<Desc>& in, const std::vector<Desc>& out,
                                       const Attrs& attrs) {
   if (in.size() == 1) return make("copy a0 -> t0", false, in, out, attrs);
@@ -189,6 +197,7 @@ std::unique_ptr<Step> make_fused(const std::vector<Desc>& in, const std::vector<
 
 MG_KERNEL("Activation", make_activation);
 MG_KERNEL("LeakyReLU", make_leaky);
+MG_KERNEL("_power_scalar", make_power);
 MG_KERNEL("add_n", make_sum_of_all);
 MG_KERNEL("_fused", make_fused);
 

@@ -139,29 +139,62 @@ struct Passes {
     static MG_INLINE V of(V x, V y, V z) { return z - x * y; }
   };
 
-  // Powers. float: through double, where exp(y log x) keeps all digits of a float.
+  // Powers. float: through double, where 2^(y log2 x) with an error of 1e-10 keeps all digits of a
+  // float; the polynomials are as short as that allows.
+  static MG_INLINE VecOf<double> short_power(VecOf<double> x, VecOf<double> y) {
+    using D = VecOf<double>;
+    D e;
+    D f = log_parts<double>(x, &e) - 1.0;
+    D s = f / (f + 2.0), z = s * s;
+    D q = z * 0.2219 + 0.26230818925253880;  // 2 / ((2 k + 1) ln 2), the last one evened out
+    q = q * z + 0.32059889797532520;
+    q = q * z + 0.41219858311113240;
+    q = q * z + 0.57707801635558536;
+    q = q * z + 0.96179669392597560;
+    q = q * z + 2.8853900817779268;
+    D t = y * (e + q * s);  // y log2 x
+    t = x == 0.0 ? y * -1e300 : t;
+    t = x == std::numeric_limits<double>::infinity() ? y * 1e300 : t;
+    D low = all<double>(-200), high = all<double>(200);
+    D c = t > low ? t : low;
+    c = c < high ? c : high;
+    D k = (c + Vec<double>::magic) - Vec<double>::magic;
+    D r = (c - k) * 0.69314718055994531;  // |r| <= ln2 / 2
+    D p = r * 2.4801587e-5 + 1.9841270e-4;
+    p = p * r + 1.3888889e-3;
+    p = p * r + 8.3333333333e-3;
+    p = p * r + 4.1666666666667e-2;
+    p = p * r + 0.16666666666666667;
+    p = p * r + 0.5;
+    p = r * r * p + r + 1.0;
+    MaskOf<double> n = bits<double>(k + Vec<double>::magic) - bits<double>(all<double>(Vec<double>::magic));
+    p = p * power_of_two<double>(n);
+    return (t != t) ? t : p;
+  }
+
   static MG_INLINE V power_of(V x, V y) {
     V r;
     if constexpr (sizeof(T) == 4) {
       typedef float Half __attribute__((vector_size(MG_WIDTH / 2)));
       using D = VecOf<double>;
-      V size = abs_of<T>(x);
+      const V size = abs_of<T>(x), one = all<T>(1);
       Half parts[2], ys[2], rs[2];
       std::memcpy(parts, &size, sizeof(size));
       std::memcpy(ys, &y, sizeof(y));
-      for (int k = 0; k < 2; ++k) {
-        D base = __builtin_convertvector(parts[k], D), up = __builtin_convertvector(ys[k], D);
-        rs[k] = __builtin_convertvector(exp_of<double>(up * log_of<double>(base)), Half);
-      }
+      for (int k = 0; k < 2; ++k)
+        rs[k] = __builtin_convertvector(
+            short_power(__builtin_convertvector(parts[k], D), __builtin_convertvector(ys[k], D)),
+            Half);
       std::memcpy(&r, rs, sizeof(r));
-      V inf = all<T>(std::numeric_limits<T>::infinity());
-      V whole = trunc_of<T>(y);
-      M odd = (whole == y) & (trunc_of<T>(y * T(0.5)) * T(2) != y);
-      M negative = (bits<T>(x) < 0) & (x == x);
-      r = negative & odd ? -r : r;
-      M no_root = (x < T(0)) & (size != inf) & (whole != y) & (y == y);
-      r = no_root ? all<T>(std::numeric_limits<T>::quiet_NaN()) : r;
-      V one = all<T>(1);
+      const V inf = all<T>(std::numeric_limits<T>::infinity());
+      const M vast = abs_of<T>(y) >= all<T>(16777216);  // whole and even from here on
+      const M k = __builtin_convertvector(vast ? V{} : y, M);
+      const M whole = vast | (__builtin_convertvector(k, V) == y);
+      const M odd = ~vast & whole & ((k & 1) != 0);
+      r = (bits<T>(x) < 0) & odd ? -r : r;
+      r = (x < T(0)) & (size != inf) & ~whole & (y == y) ? all<T>(std::numeric_limits<T>::quiet_NaN())
+                                                         : r;
+      r = (x != x) | (y != y) ? x + y : r;
       r = (y == T(0)) | (x == one) | ((size == one) & (abs_of<T>(y) == inf)) ? one : r;
     } else {
       for (int i = 0; i < N; ++i) r[i] = std::pow(x[i], y[i]);

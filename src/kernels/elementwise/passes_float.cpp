@@ -5,10 +5,6 @@
 
 #include "kernels/sets.h"
 
-#if MG_ISA_SETS
-#include <immintrin.h>
-#endif
-
 namespace mg::elementwise {
 namespace {
 

@@ -51,9 +51,10 @@ bool parse(const std::string& text, const Attrs& attrs, Program* program);
 void simplify(Program* program);
 
 // The step that runs a program over inputs that broadcast to the shape of the outputs;
-// `views` has the shapes under which the inputs broadcast.
+// `views` has the shapes under which the inputs broadcast; `in_place`: the results are written over
+// inputs, so their memory is in the caches already.
 std::unique_ptr<Step> make_step(Program program, const std::vector<Desc>& in,
                                 const std::vector<std::vector<int64_t>>& views,
-                                const std::vector<Desc>& out);
+                                const std::vector<Desc>& out, bool in_place = false);
 
 }  // namespace mg::elementwise
