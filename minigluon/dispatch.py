@@ -78,6 +78,8 @@ def call(
     Raises:
         ShapeError, DTypeError, MXNetError: naming the operator and what it was given.
     """
+    if op.direct is not None:
+        return op.direct(arrays, device)
     if op.needs_service:
         attrs = _with_services(op, attrs, device, training)
     if op.infer_dtype is None and len(arrays) > 1:
@@ -190,7 +192,15 @@ def raw_face(device: Device) -> SimpleNamespace:
     if native.enabled and device.type == "cpu":
         functions.update(native.core.raw_functions(functions))
     face = SimpleNamespace(**functions)
-    face._invoke = lambda op, *inputs, **attrs: apply(op, inputs, attrs)
+
+    def invoke(op: Operator, *inputs: Any, **attrs: Any) -> Any:
+        if op.direct is None:
+            return apply(op, inputs, attrs)
+        outputs = op.direct(inputs, device)
+        visible = op.visible(attrs)
+        return outputs[0] if visible == 1 else list(outputs[:visible])
+
+    face._invoke = invoke
     return face
 
 

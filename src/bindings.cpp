@@ -14,6 +14,7 @@
 #include <atomic>
 #include <mutex>
 #include <thread>
+#include <unordered_set>
 
 #include "program.h"
 #include "pystep.h"
@@ -168,7 +169,9 @@ namespace {
 // A program, the signature of its inputs, and its callbacks.
 class PyProgram : Host {
  public:
-  PyProgram(nb::list slots, nb::list calls, std::vector<int> returned, std::size_t arena_bytes) {
+  PyProgram(nb::list slots, nb::list calls, std::vector<int> returned, std::size_t arena_bytes,
+            std::size_t visible)
+      : visible_(std::min(visible, returned.size())) {
     for (nb::handle each : slots) {  // (place, where, dtype or None, shape)
       Slot slot;
       slot.place = static_cast<Place>(nb::cast<int>(each[0]));
@@ -178,7 +181,6 @@ class PyProgram : Host {
         slot.desc.dtype = dtype_named(nb::cast<std::string>(each[2]));
         slot.desc.shape = nb::cast<std::vector<int64_t>>(each[3]);
       }
-      if (slot.place == Place::output) ++outputs_;
       program_.slots.push_back(std::move(slot));
     }
     for (nb::handle each : calls) {  // (Step or callable, in, out, free, scratch)
@@ -281,7 +283,25 @@ class PyProgram : Host {
       }
       PyTuple_SET_ITEM(made, static_cast<Py_ssize_t>(i), array);
     }
+    if (visible_ > 1 && !own(made)) Py_CLEAR(made);
     return made;
+  }
+
+  // Visible results share no memory with one another, so that each can be written to.
+  bool own(PyObject* results) {
+    buffers_.clear();
+    for (std::size_t i = 0; i < visible_; ++i) {
+      const auto place = static_cast<Py_ssize_t>(i);
+      PyObject* array = PyTuple_GET_ITEM(results, place);
+      if (!PyArray_Check(array)) continue;
+      PyObject* base = PyArray_BASE(as_array(array));
+      if (buffers_.insert(base != nullptr ? base : array).second) continue;
+      PyObject* copy = PyArray_NewCopy(as_array(array), NPY_CORDER);
+      if (copy == nullptr) return false;
+      PyTuple_SET_ITEM(results, place, copy);
+      Py_DECREF(array);
+    }
+    return true;
   }
 
   // A new reference to an array over the memory of a slot.
@@ -423,13 +443,14 @@ class PyProgram : Host {
 
   Program program_;
   std::vector<nb::object> callbacks_;
-  std::size_t outputs_ = 0;
+  std::size_t visible_;
   std::mutex running_;
   std::atomic<std::thread::id> owner_{};
   // of the run under way
   std::vector<PyObject*> objects_;
   std::vector<void*> pointers_;
   char* arena_ = nullptr;
+  std::unordered_set<PyObject*> buffers_;
   PyObject* device_ = nullptr;
   PyThreadState* thread_ = nullptr;
 };
@@ -587,8 +608,9 @@ NB_MODULE(_core, m) {
         return self.step->inplace(input, output);
       });
   nb::class_<PyProgram>(m, "Program", "Steps over slots, run by one call.")
-      .def(nb::init<nb::list, nb::list, std::vector<int>, std::size_t>(), nb::arg("slots"),
-           nb::arg("calls"), nb::arg("returned"), nb::arg("arena_bytes"))
+      .def(nb::init<nb::list, nb::list, std::vector<int>, std::size_t, std::size_t>(),
+           nb::arg("slots"), nb::arg("calls"), nb::arg("returned"), nb::arg("arena_bytes"),
+           nb::arg("visible"))
       .def_prop_ro("arena_bytes", &PyProgram::arena_bytes)
       .def_prop_ro("native", &PyProgram::native_calls)
       .def_prop_ro("callbacks", &PyProgram::callback_calls);

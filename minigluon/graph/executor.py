@@ -40,6 +40,7 @@ class GraphOperator(Operator):
     def __init__(self, graph: CompiledGraph, body: Any, **settings: Any) -> None:
         self._graph = graph
         super().__init__(graph.name, body, **settings)
+        self.direct = graph._run
 
     def _read_signature(self) -> None:
         super()._read_signature()
@@ -151,9 +152,10 @@ class CompiledGraph:
         names = self.operator.mutates
         written = [i for i, name in enumerate(self.input_names) if name in names]
         returned, variables, training = self._returned, self.variables, self.training
+        visible = len(self.outputs)
 
         def make(arrays: Sequence[Any]) -> Any:
-            return lower(returned, variables, arrays, training)
+            return lower(returned, variables, arrays, training, visible)
 
         return native.core.Programs(make, written)
 
@@ -163,8 +165,7 @@ class CompiledGraph:
         if self._programs is not None and device.type == "cpu":
             results = self._programs(inputs, device)
             if results is not None:
-                visible = len(self.outputs)
-                return results if visible == 1 else tuple(_own(list(results), visible))
+                return results  # type: ignore[no-any-return]
         slots = [*inputs, *[None] * (self._count - len(inputs))]
         training = self.training
         step = None  # the same in Python, one call after the other

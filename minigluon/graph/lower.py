@@ -8,6 +8,7 @@ from ..base import MXNetError
 from ..device.cpu import native
 from ..dispatch import call
 from ..ops import Attrs
+from .epilogue import join_epilogues
 from .fuse import fuse
 from .infer import Inferred, infer_dtype, infer_shape, locate
 from .ir import Entry, Node, mutated, topological
@@ -18,7 +19,7 @@ __all__ = ["Pass", "lower"]
 Pass = Callable[[Sequence[Entry], Mapping[Entry, Desc], bool], list[Entry]]
 """A rewriting for known types and shapes: ``(entries, descs, training)`` -> as many entries."""
 
-PASSES: tuple[Pass, ...] = (fuse,)
+PASSES: tuple[Pass, ...] = (join_epilogues, fuse)
 """What is done to a graph before it becomes a program, in order."""
 
 # Operators whose output has the elements of input 0 in the same order: they cost nothing.
@@ -30,7 +31,7 @@ _Found = Mapping[Entry, Desc]
 
 
 def lower(returned: Sequence[Entry], variables: Sequence[Node], arrays: Sequence[Any],
-          training: bool) -> Any:
+          training: bool, visible: int) -> Any:
     """A native Program for inputs like `arrays`, or None where none can be made.
 
     Args:
@@ -38,6 +39,7 @@ def lower(returned: Sequence[Entry], variables: Sequence[Node], arrays: Sequence
         variables: the inputs; more than needed is allowed.
         arrays: one array for each of them (their values do not matter).
         training: the mode.
+        visible: the first so many results may be written to, so no two share memory.
     """
     if any(0 in array.shape or array.ndim == 0 for array in arrays):
         return None  # the rules read a 0 as "unknown"
@@ -50,7 +52,7 @@ def lower(returned: Sequence[Entry], variables: Sequence[Node], arrays: Sequence
             descs = _descs(entries, inputs)
     except MXNetError:
         return None  # running it says what is wrong, at the node where it is
-    return _Lowering(entries, variables, descs, training).program()
+    return _Lowering(entries, variables, descs, training).program(visible)
 
 
 def _descs(entries: Sequence[Entry], inputs: Mapping[Node, Desc]) -> dict[Entry, Desc]:
@@ -81,14 +83,13 @@ class _Lowering:
         self.wanted = {entry for node in self.nodes for entry in node.inputs} | set(entries)
         self.written = {entry for node in self.nodes for entry in mutated(node, training)}
 
-    def program(self) -> Any:
+    def program(self, visible: int) -> Any:
         calls = [self._call(node) for node in self.nodes]
         made = plan(calls, len(self.variables), self.descs,
                     [self.slots[entry] for entry in self.entries])
         slots = [tuple(slot) if slot.dtype in native.DTYPES else (slot.place, slot.where, None, ())
                  for slot in made.slots]
-        return native.core.Program(slots, made.calls,
-                                   made.returned, made.arena_bytes)
+        return native.core.Program(slots, made.calls, made.returned, made.arena_bytes, visible)
 
     def _call(self, node: Node) -> Call:
         op = node.op

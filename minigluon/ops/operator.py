@@ -83,7 +83,11 @@ class Operator:
         list_inputs: names of the inputs that are present for these attributes.
         mutates: names of inputs that the body writes to.
         aux: names of inputs that are auxiliary states in a symbol (running statistics).
+        direct: ``direct(arrays, device)`` -> tuple, for a record that runs itself and needs
+            nothing from dispatch (a compiled graph); else None.
     """
+
+    direct: Callable[[Sequence[Any], Any], tuple[Any, ...]] | None = None
 
     def __init__(
         self,
