@@ -127,6 +127,7 @@ def _by_pillow(image_module: Any, data: bytes, flag: int) -> Pixels | None:
 
 
 def _by_opencv(cv2: Any, data: bytes, flag: int) -> Pixels | None:
+    flag = flag if flag == _UNCHANGED else flag | cv2.IMREAD_IGNORE_ORIENTATION
     pixels: Pixels | None = cv2.imdecode(np.frombuffer(data, np.uint8), flag)
     if pixels is None or pixels.ndim == 2:
         return pixels

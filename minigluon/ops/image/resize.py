@@ -65,6 +65,7 @@ def resize(xp: Any, data: Any, *, size: Shape = (), keep_ratio: bool = False,
 
     Shapes: data (H, W, C) -> (height, width, C), (N, H, W, C) -> (N, height, width, C).
 
+    >>> import numpy as np
     >>> resize.body(np, np.arange(4.0).reshape(2, 2, 1), size=(4, 1))[..., 0].tolist()
     [[1.0, 1.25, 1.75, 2.0]]
     """
