@@ -145,8 +145,8 @@ def test_sync_batch_norm_is_batch_norm() -> None:
         layer.initialize()
         outcomes.append((*_outcome(layer, x), layer.running_mean.data().asnumpy(),
                          layer.running_var.data().asnumpy()))
-    for first, second in zip(*outcomes, strict=True):
-        np.testing.assert_array_equal(first, second)
+    for first, second in zip(*outcomes, strict=True):  # only one of them has a native kernel
+        np.testing.assert_allclose(first, second, rtol=1e-5, atol=1e-6)
 
 
 def test_sparse_embedding_is_refused() -> None:
