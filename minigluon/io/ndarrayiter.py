@@ -54,7 +54,7 @@ class NDArrayIter(DataIter):
             raise ArgumentValueError("NDArrayIter: data: expected at least one array, got none")
         self.num_data = len(self.data[0][1])
         for name, values in self.data + self.label:
-            if len(values) != self.num_data:
+            if len(values) < self.num_data:  # of longer ones, the rest is not used, as in MXNet
                 raise ArgumentValueError(
                     f"NDArrayIter: expected arrays of {self.num_data} samples, got {len(values)} "
                     f"in '{name}'"
