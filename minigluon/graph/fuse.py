@@ -115,10 +115,22 @@ def _power(node: Node, shape: Shape, read: Sequence[Shape]) -> _Member | None:
     return _Member(template, node.inputs, node.attrs)
 
 
+_CONSTANTS = {"zeros_like": "#0", "ones_like": "#1"}
+
+
 def _choice(node: Node, shape: Shape, read: Sequence[Shape]) -> _Member | None:
+    """Its gradient chooses between a gradient and zeros: those are a number here."""
+    inputs, operands = node.inputs[:1], ["a0"]
+    for entry in node.inputs[1:]:
+        op = entry.node.op
+        if op is not None and op.name in _CONSTANTS:
+            operands.append(_CONSTANTS[op.name])
+        else:
+            operands.append(f"a{len(inputs)}")
+            inputs = [*inputs, entry]
     condition = read[0]
     views = {} if len(condition) == len(shape) else {0: condition + (1,) * (len(shape) - 1)}
-    return _Member(TEMPLATES["where"], node.inputs, node.attrs, views)
+    return _Member(f"where {' '.join(operands)} -> t0", inputs, node.attrs, views)
 
 
 def _cast(node: Node, shape: Shape, read: Sequence[Shape]) -> _Member | None:
