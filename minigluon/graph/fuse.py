@@ -45,9 +45,9 @@ def fuse(entries: Sequence[Entry], descs: Mapping[Entry, Desc], training: bool) 
     groups = _Groups(nodes)
     for node in nodes:
         if node not in members:
-            groups.add(node)
+            groups.add(node, node.inputs)
             continue
-        groups.add(node, members[node].length, len(node.inputs))
+        groups.add(node, members[node].inputs, members[node].length)
         for entry in members[node].inputs:
             if entry.node in members and descs[Entry(node, 0)] == descs[entry]:
                 groups.join(entry.node, node)
@@ -193,12 +193,12 @@ class _Groups:
             group = self.group[group]
         return group
 
-    def add(self, node: Node, length: int = 0, reads: int = 0) -> None:
-        """The next node in topological order, as a group of its own."""
+    def add(self, node: Node, inputs: Sequence[Entry], length: int = 0) -> None:
+        """The next node in topological order, as a group of its own that reads `inputs`."""
         own = self.place[node]
         self.done = own + 1
-        self.length[own], self.reads[own] = length, reads
-        for entry in node.inputs:
+        self.length[own], self.reads[own] = length, len(inputs)
+        for entry in inputs:
             group = self.of(entry.node)
             self.inputs[own].add(group)
             self.before[own] |= self.before[group] | 1 << group
@@ -240,14 +240,13 @@ def _rebuilt(entries: Sequence[Entry], nodes: Sequence[Node], members: Mapping[N
     parts: dict[int, list[Node]] = {}
     for node in nodes:
         parts.setdefault(groups.of(node), []).append(node)
+    read = {node: members[node].inputs if node in members else node.inputs for node in nodes}
     wanted = set(entries)
-    for part in parts.values():
-        for node in part:
-            read = node.inputs if len(part) == 1 else members[node].inputs
-            wanted.update(entry for entry in read if groups.of(node) != groups.of(entry.node))
+    for node in nodes:
+        wanted.update(entry for entry in read[node] if groups.of(node) != groups.of(entry.node))
     made: dict[Entry, Entry] = {}
-    for part in _in_order(parts, groups):
-        if len(part) == 1:
+    for part in _in_order(parts, groups, read):
+        if len(part) == 1 and read[part[0]] == part[0].inputs:
             node = part[0]
             inputs = [made.get(entry, entry) for entry in node.inputs]
             if inputs != node.inputs:
@@ -260,7 +259,8 @@ def _rebuilt(entries: Sequence[Entry], nodes: Sequence[Node], members: Mapping[N
     return [made[entry] for entry in entries]
 
 
-def _in_order(parts: Mapping[int, list[Node]], groups: _Groups) -> list[list[Node]]:
+def _in_order(parts: Mapping[int, list[Node]], groups: _Groups,
+              read: Mapping[Node, Sequence[Entry]]) -> list[list[Node]]:
     """The groups, each after those it reads from."""
     order: list[list[Node]] = []
     seen: set[int] = set()
@@ -272,8 +272,8 @@ def _in_order(parts: Mapping[int, list[Node]], groups: _Groups) -> list[list[Nod
         elif group not in seen:
             seen.add(group)
             stack.append((group, True))
-            read = [groups.of(entry.node) for node in parts[group] for entry in node.inputs]
-            stack.extend((one, False) for one in reversed(read) if one not in seen)
+            sources = [groups.of(entry.node) for node in parts[group] for entry in read[node]]
+            stack.extend((one, False) for one in reversed(sources) if one not in seen)
     return order
 
 
