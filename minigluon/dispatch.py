@@ -48,8 +48,12 @@ def _prepare(op: Operator, arrays: Sequence[Array], attrs: Attrs) -> Any:
         return None
     public = {name: attrs[name] for name in op.attr_names if name in attrs}
     ins = [native.desc_of(array) for array in arrays]
+    if op.infer_dtype is None and len({dtype for dtype, _ in ins}) > 1:
+        return None
     try:
-        _, shapes = op.infer([shape for _, shape in ins], public)
+        wanted, shapes = op.infer([shape for _, shape in ins], public)
+        if any(one != shape for one, (_, shape) in zip(wanted, ins, strict=True)):
+            return None
         if op.infer_dtype is None:
             types: Sequence[str | None] = [ins[0][0]] * len(shapes)
         else:

@@ -3,7 +3,9 @@
 
 #include <pthread.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <list>
@@ -36,6 +38,11 @@ struct Pool {
 Pool& pool() {
   static Pool* the = [] {
     auto* made = new Pool;  // never destroyed: arrays may outlive everything else
+    const auto pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGE_SIZE);
+    if (pages > 0 && page > 0) {
+      const auto memory = static_cast<std::size_t>(pages) * static_cast<std::size_t>(page);
+      made->stats.limit = std::max(made->stats.limit, memory / 4);
+    }
     if (const char* text = std::getenv("MINIGLUON_CPU_MEM_POOL_MB")) {
       made->stats.limit = std::strtoull(text, nullptr, 10) << 20;
     }

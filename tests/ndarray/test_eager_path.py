@@ -231,3 +231,22 @@ def test_tape_objects_have_their_parts() -> None:
     assert output.index == 0 and output.entry.sources == () and output.entry.attrs == {}
     with pytest.raises(TypeError):
         tape.Output(None)
+
+
+@pytest.mark.parametrize("call", [
+    lambda x, y: nd.FullyConnected(x, y, num_hidden=4, no_bias=True),
+    lambda x, y: nd.dot(x, y), nd.broadcast_maximum, nd.elemwise_add, nd.concat,
+    lambda x, y: nd.sgd_update(x, y, lr=0.1),
+])
+def test_types_that_differ_are_refused(call: Any) -> None:
+    with pytest.raises(DTypeError):
+        call(_array((4, 4)), _array((4, 4), "float64"))
+
+
+@pytest.mark.parametrize("call", [
+    lambda x, y: nd.FullyConnected(x, y, num_hidden=5, no_bias=True),
+    lambda x, y: nd.sgd_update(x, y, lr=0.1), nd.elemwise_mul, nd.dot, nd.reshape_like,
+])
+def test_shapes_that_do_not_fit_are_refused(call: Any) -> None:
+    with pytest.raises(MXNetError):
+        call(_array((4, 4)), _array((5, 3)))
