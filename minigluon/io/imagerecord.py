@@ -155,8 +155,10 @@ class ImageRecordIter(MXDataIter):
         pixels = self._cut(pixels, rng)
         if self._mirror != (self._rand_mirror and rng.random() < 0.5):
             pixels = pixels[:, ::-1]
-        planes = (pixels.transpose(2, 0, 1) - self._mean) * self._factor
-        return planes.astype(self._kind), self._label(header, name)
+        planes = np.ascontiguousarray(pixels.transpose(2, 0, 1)).astype(np.float32)
+        planes -= self._mean
+        planes *= self._factor
+        return planes.astype(self._kind, copy=False), self._label(header, name)
 
     def _label(self, header: Any, name: str) -> Any:
         label = header.label

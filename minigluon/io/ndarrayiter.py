@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import random
-from ..base import ArgumentError, ArgumentValueError
+from ..base import ArgumentError, ArgumentValueError, NotForThisError
 from ..context import Context, current_context
 from ..dataiter import DataDesc, DataIter
 from ..ndarray import NDArray, array
@@ -59,6 +59,10 @@ class NDArrayIter(DataIter):
                     f"NDArrayIter: expected arrays of {self.num_data} samples, got {len(values)} "
                     f"in '{name}'"
                 )
+        for name, values in self.data + self.label:
+            if values.stype == "csr" and (shuffle or last_batch_handle != "discard"):
+                raise NotForThisError(f"NDArrayIter: '{name}' is csr, which needs "
+                                      "last_batch_handle='discard' and shuffle=False")
         if not self.num_data:
             raise ArgumentValueError("NDArrayIter: data: expected samples, got an array of none")
         self.shuffle = shuffle
@@ -127,6 +131,8 @@ class NDArrayIter(DataIter):
 
 
 def _rows(values: NDArray, chosen: np.ndarray[Any, Any]) -> NDArray:
+    if values.stype == "csr":
+        return values[int(chosen[0]): int(chosen[-1]) + 1]  # never shuffled, never wrapped
     if values.context.device_type == "gpu":
         return values.take(array(chosen, values.context, "int64"))  # type: ignore[attr-defined, no-any-return]
     return NDArray(values._sync().take(chosen, axis=0), values.context)

@@ -15,6 +15,7 @@ __all__ = ["AREA", "CUBIC", "LANCZOS", "LINEAR", "NEAREST", "resample"]
 
 Array = Any
 Host = np.ndarray[Any, Any]
+Taps = tuple[Host, Host]  # (places, weights), each (output size, taps)
 
 NEAREST, LINEAR, CUBIC, AREA, LANCZOS = range(5)
 
@@ -63,39 +64,65 @@ def _blocks(xp: Any, images: Array, height: int, width: int) -> Array:
     return _to_bytes(xp, sums.astype(np.float32) * np.float32(1 / count))
 
 
-def _in_floats(xp: Any, images: Array, rows: tuple[Host, Host],
-               columns: tuple[Host, Host]) -> Array:
+def _lines(xp: Any, images: Array, columns: Taps) -> tuple[Array, list[Array], list[Array]]:
+    """Images as (..., H, W * C), so that every step runs along memory; places, weights for that."""
+    places, weights = columns
+    channels = images.shape[-1]
+    flat = images.reshape(*images.shape[:-2], -1)
+    each = np.arange(channels)
+    return (flat, [xp.asarray((places[:, tap, None] * channels + each).reshape(-1))
+                   for tap in range(places.shape[1])],
+            [xp.asarray(np.repeat(weights[:, tap], channels)) for tap in range(places.shape[1])])
+
+
+def _weighed(xp: Any, source: Array, places: list[Array], weights: list[Array],
+             axis: int) -> Array:
+    """The sum over taps of what lies at `places`, times `weights`."""
+    total = xp.take(source, places[0], axis=axis)
+    total *= weights[0]
+    for place, weight in zip(places[1:], weights[1:], strict=True):
+        part = xp.take(source, place, axis=axis)
+        part *= weight
+        total += part
+    return total
+
+
+def _in_floats(xp: Any, images: Array, rows: Taps, columns: Taps) -> Array:
     kind = np.float64 if images.dtype == np.float64 else np.float32
-    result = images.astype(kind, copy=False)
-    for (places, weights), axis in ((columns, -2), (rows, -3)):
-        shape = (-1,) + (1,) * (-1 - axis)
-        result = sum(_pick(xp, result, places[:, tap], axis)
-                     * xp.asarray(weights[:, tap].astype(kind).reshape(shape))
-                     for tap in range(places.shape[1]))
+    flat, across, weights = _lines(xp, images.astype(kind, copy=False), columns)
+    lines = _weighed(xp, flat, across, [weight.astype(kind) for weight in weights], -1)
+    down = [xp.asarray(rows[0][:, tap]) for tap in range(rows[0].shape[1])]
+    heights = [xp.asarray(rows[1][:, tap].astype(kind).reshape(-1, 1)) for tap in range(len(down))]
+    result = _weighed(xp, lines, down, heights, -2)
+    result = result.reshape(*result.shape[:-1], -1, images.shape[-1])
     return _to_bytes(xp, result) if images.dtype == np.uint8 else result.astype(images.dtype,
                                                                                copy=False)
 
 
-def _in_integers(xp: Any, images: Array, rows: tuple[Host, Host],
-                 columns: tuple[Host, Host]) -> Array:
-    (across, weights), (down, heights) = columns, rows
-    taps = range(across.shape[1])
-    wide = [xp.asarray(weights[:, tap]).reshape(-1, 1) for tap in taps]
-    tall = [xp.asarray(heights[:, tap]).reshape(-1, 1, 1) for tap in taps]
-    source = images.astype(np.int32)
-    lines = sum(_pick(xp, source, across[:, tap], -2) * _fixed(xp, wide[tap]) for tap in taps)
+def _in_integers(xp: Any, images: Array, rows: Taps, columns: Taps) -> Array:
+    flat, across, weights = _lines(xp, images.astype(np.int32), columns)
+    lines = _weighed(xp, flat, across, [_fixed(xp, weight) for weight in weights], -1)
+    taps = range(rows[0].shape[1])
+    down = [xp.asarray(rows[0][:, tap]) for tap in taps]
+    heights = [_fixed(xp, xp.asarray(rows[1][:, tap])).reshape(-1, 1) for tap in taps]
     if len(taps) == 2:  # 16 bits at a time, as vector instructions do it
-        lines = lines >> 4
-        total = sum((_pick(xp, lines, down[:, tap], -3) * _fixed(xp, tall[tap])) >> 16
-                    for tap in taps)
-        return ((total + 2) >> 2).astype(np.uint8)
-    if len(taps) == 4:  # as vector instructions do it
+        lines >>= 4
+        total = 2
+        for tap in taps:
+            part = xp.take(lines, down[tap], axis=-2)
+            part *= heights[tap]
+            part >>= 16
+            total = part + total
+        result = (total >> 2).astype(np.uint8)
+    elif len(taps) == 4:  # as vector instructions do it
         scale = np.float32(1 / _ONE**2)
-        return _to_bytes(xp, sum(_pick(xp, lines, down[:, tap], -3).astype(np.float32)
-                                 * (_fixed(xp, tall[tap]).astype(np.float32) * scale)
-                                 for tap in taps))
-    total = sum(_pick(xp, lines, down[:, tap], -3) * _fixed(xp, tall[tap]) for tap in taps)
-    return xp.clip((total + (1 << 2 * _BITS - 1)) >> 2 * _BITS, 0, 255).astype(np.uint8)
+        result = _to_bytes(xp, _weighed(xp, lines.astype(np.float32), down, [
+            height.astype(np.float32) * scale for height in heights], -2))
+    else:
+        total = _weighed(xp, lines, down, heights, -2)
+        total = (total + (1 << 2 * _BITS - 1)) >> 2 * _BITS
+        result = xp.clip(total, 0, 255).astype(np.uint8)
+    return result.reshape(*result.shape[:-1], -1, images.shape[-1])
 
 
 def _fixed(xp: Any, weights: Array) -> Array:
@@ -115,29 +142,29 @@ def _nearest(size: int, target: int) -> Host:
     return np.minimum(np.floor(np.arange(target) * step).astype(np.int64), size - 1)
 
 
-def _centres(size: int, target: int) -> tuple[Host, Host]:
+def _centres(size: int, target: int) -> Taps:
     """Where the middle of each output place lies: whole part and rest."""
     middle = ((np.arange(target) + 0.5) * (1 / (target / size)) - 0.5).astype(np.float32)
     whole = np.floor(middle)
     return whole.astype(np.int64), middle - whole
 
 
-def _clamped(places: Host, weights: Host, size: int) -> tuple[Host, Host]:
+def _clamped(places: Host, weights: Host, size: int) -> Taps:
     return np.clip(places, 0, size - 1), weights.astype(np.float32)
 
 
 @functools.lru_cache(maxsize=64)
-def _linear(size: int, target: int) -> tuple[Host, Host]:
+def _linear(size: int, target: int) -> Taps:
     whole, rest = _centres(size, target)
     return _two(whole, rest, size)
 
 
-def _two(whole: Host, rest: Host, size: int) -> tuple[Host, Host]:
+def _two(whole: Host, rest: Host, size: int) -> Taps:
     return _clamped(np.stack([whole, whole + 1], 1), np.stack([1 - rest, rest], 1), size)
 
 
 @functools.lru_cache(maxsize=64)
-def _area_grown(size: int, target: int) -> tuple[Host, Host]:
+def _area_grown(size: int, target: int) -> Taps:
     """Larger by area: nearest, but for places that two input places share."""
     scale = target / size
     number = np.arange(target)
@@ -148,7 +175,7 @@ def _area_grown(size: int, target: int) -> tuple[Host, Host]:
 
 
 @functools.lru_cache(maxsize=64)
-def _cubic(size: int, target: int) -> tuple[Host, Host]:
+def _cubic(size: int, target: int) -> Taps:
     whole, x = _centres(size, target)
     a = np.float32(-0.75)
     far, near, other = x + 1, x, 1 - x
@@ -160,7 +187,7 @@ def _cubic(size: int, target: int) -> tuple[Host, Host]:
 
 
 @functools.lru_cache(maxsize=64)
-def _lanczos(size: int, target: int) -> tuple[Host, Host]:
+def _lanczos(size: int, target: int) -> Taps:
     whole, x = _centres(size, target)
     angles = (x[:, None].astype(np.float64) + np.arange(3, -5, -1)) * math.pi
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -172,7 +199,7 @@ def _lanczos(size: int, target: int) -> tuple[Host, Host]:
 
 
 @functools.lru_cache(maxsize=64)
-def _area(size: int, target: int) -> tuple[Host, Host]:
+def _area(size: int, target: int) -> Taps:
     """Smaller by area: each output place is the mean of what lies under it."""
     step = 1 / (target / size)
     start = np.arange(target) * step

@@ -6,7 +6,7 @@ import os
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -40,8 +40,8 @@ class WikiText2(Dataset):
 
     _namespace = "wikitext-2"
     _archive = ("wikitext-2-v1.zip", "3c914d17d80b1459be871a5039ac23e752a53cbe")
-    _words = {"train": "wiki.train.tokens", "validation": "wiki.valid.tokens",
-              "test": "wiki.test.tokens"}
+    _words: ClassVar = {"train": "wiki.train.tokens", "validation": "wiki.valid.tokens",
+                        "test": "wiki.test.tokens"}
 
     def __init__(self, root: str | os.PathLike[str] | None = None, segment: str = "train",
                  vocab: Any = None, seq_len: int = 35) -> None:
