@@ -43,6 +43,7 @@ __all__ = [
     "PeerLost",
     "Registry",
     "ShapeError",
+    "data_dir",
     "did_you_mean",
     "dtype_name",
     "env_bool",
@@ -160,6 +161,11 @@ def env_bool(name: str, default: bool) -> bool:
         raise ValueError(text)
 
     return bool(_env(name, default, parse, "a truth value (1 or 0)"))
+
+
+def data_dir() -> str:
+    """Where datasets and weights are kept: environment variable MXNET_HOME, or ~/.mxnet."""
+    return os.path.expanduser(os.environ.get("MXNET_HOME") or os.path.join("~", ".mxnet"))
 
 
 _DTYPE_NAMES: dict[Any, str] = {}

@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from ...base import env_bool
+from ...base import data_dir, env_bool
 
 __all__ = ["data_folder", "fetch", "say_once"]
 
@@ -20,8 +20,7 @@ _told: set[str] = set()  # what was already said or tried in vain in this proces
 
 def data_folder(name: str) -> str:
     """Where a dataset lies: datasets/name under ``MXNET_HOME``, by default ~/.mxnet."""
-    home = os.environ.get("MXNET_HOME") or os.path.join("~", ".mxnet")
-    return os.path.expanduser(os.path.join(home, "datasets", name))
+    return os.path.join(data_dir(), "datasets", name)
 
 
 def say_once(key: str, line: str) -> None:
