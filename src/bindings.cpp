@@ -209,6 +209,11 @@ class PyProgram : Host {
   std::size_t arena_bytes() const { return program_.arena_bytes; }
   std::size_t native_calls() const { return program_.calls.size() - callbacks_.size(); }
   std::size_t callback_calls() const { return callbacks_.size(); }
+  nb::list callback_names() const {
+    nb::list names;
+    for (const nb::object& each : callbacks_) names.append(each.attr("__name__"));
+    return names;
+  }
 
   // The results of one run, as a tuple; None where this thread is running the program already.
   PyObject* run(PyObject* const* inputs, PyObject* device) {
@@ -613,7 +618,9 @@ NB_MODULE(_core, m) {
            nb::arg("visible"))
       .def_prop_ro("arena_bytes", &PyProgram::arena_bytes)
       .def_prop_ro("native", &PyProgram::native_calls)
-      .def_prop_ro("callbacks", &PyProgram::callback_calls);
+      .def_prop_ro("callbacks", &PyProgram::callback_calls)
+      .def("callback_names", &PyProgram::callback_names,
+           "The operators that run as Python bodies, in order.");
   nb::class_<Programs>(m, "Programs", "The programs of one graph by signature.",
                        nb::type_slots(programs_slots))
       .def(nb::init<nb::object, std::vector<int>, std::size_t>(), nb::arg("make"),

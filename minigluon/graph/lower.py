@@ -144,4 +144,5 @@ def _callback(node: Node, training: bool) -> Callable[[Any, Sequence[Any]], tupl
         except MXNetError as error:
             raise locate(error, node) from error.__cause__
 
+    run.__name__ = op.name  # program.callback_names() tells what has no kernel
     return run
