@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import os
-import tarfile
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -166,6 +165,8 @@ class CIFAR10(_DownloadedDataset):
                     f"{type(self).__name__}: {', '.join(names)} not in {folder} and not to be "
                     f"downloaded ({error}); put the files or {archive} there"
                 ) from error
+        import tarfile  # here, as it is seldom needed and slow to import
+
         with tarfile.open(folder / archive) as packed:
             for member in packed:
                 name = os.path.basename(member.name)
