@@ -19,13 +19,13 @@ from . import mobilenet as _mobilenet
 from . import resnet as _resnet
 from . import squeezenet as _squeezenet
 from . import vgg as _vgg
-from .alexnet import *
-from .densenet import *
-from .inception import *
-from .mobilenet import *
-from .resnet import *
-from .squeezenet import *
-from .vgg import *
+from .alexnet import *  # noqa: F403
+from .densenet import *  # noqa: F403
+from .inception import *  # noqa: F403
+from .mobilenet import *  # noqa: F403
+from .resnet import *  # noqa: F403
+from .squeezenet import *  # noqa: F403
+from .vgg import *  # noqa: F403
 
 _FAMILIES = (_alexnet, _densenet, _inception, _mobilenet, _resnet, _squeezenet, _vgg)
 _models = {name: make for family in _FAMILIES for name, make in family.MODELS.items()}

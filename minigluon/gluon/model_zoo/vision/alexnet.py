@@ -40,7 +40,7 @@ def alexnet(pretrained: bool = False, ctx: Context | None = None, root: str | No
 
     Args:
         pretrained: load trained weights. ctx: where to. root: the folder in which they lie.
-        kwargs: settings of the class, e.g. classes.
+        kwargs: settings of its class, e.g. classes.
     """
     net: AlexNet = ready(AlexNet(**kwargs), "alexnet", pretrained, ctx, root)
     return net

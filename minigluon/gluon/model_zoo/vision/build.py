@@ -55,7 +55,10 @@ def named(word: str, make: Callable[..., Any], *settings: Any, **more: Any) -> C
 
     network.__name__ = network.__qualname__ = word
     network.__module__ = make.__module__
-    network.__doc__ = (f"The network {word}.\n\n    Args:\n        pretrained: load trained weights."
-                       " ctx: where to. root: the folder in which they lie.\n        kwargs: "
-                       "settings of the network's class, e.g. classes.\n    ")
+    network.__doc__ = f"""The network {word}.
+
+    Args:
+        pretrained: load trained weights. ctx: where to. root: the folder in which they lie.
+        kwargs: settings of the network's class, e.g. classes.
+    """
     return network

@@ -82,7 +82,7 @@ def inception_v3(pretrained: bool = False, ctx: Context | None = None, root: str
 
     Args:
         pretrained: load trained weights. ctx: where to. root: the folder in which they lie.
-        kwargs: settings of the class, e.g. classes.
+        kwargs: settings of its class, e.g. classes.
     """
     net: Inception3 = ready(Inception3(**kwargs), "inceptionv3", pretrained, ctx, root)
     return net

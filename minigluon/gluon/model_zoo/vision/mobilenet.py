@@ -7,9 +7,20 @@ from ....context import Context
 from ....nn import Block, Conv2D, Dense, Flatten, GlobalAvgPool2D, HybridBlock, HybridSequential
 from .build import Network, conv_bn, named, ready, stack
 
-__all__ = ["MobileNet", "MobileNetV2", "get_mobilenet", "get_mobilenet_v2", "mobilenet0_25",
-           "mobilenet0_5", "mobilenet0_75", "mobilenet1_0", "mobilenet_v2_0_25",
-           "mobilenet_v2_0_5", "mobilenet_v2_0_75", "mobilenet_v2_1_0"]
+__all__ = [
+    "MobileNet",
+    "MobileNetV2",
+    "get_mobilenet",
+    "get_mobilenet_v2",
+    "mobilenet0_5",
+    "mobilenet0_25",
+    "mobilenet0_75",
+    "mobilenet1_0",
+    "mobilenet_v2_0_5",
+    "mobilenet_v2_0_25",
+    "mobilenet_v2_0_75",
+    "mobilenet_v2_1_0",
+]
 
 # channels and stride of the depthwise separable convolutions
 _V1 = ((64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), *[(512, 1)] * 5, (1024, 2),

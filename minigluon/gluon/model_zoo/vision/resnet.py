@@ -20,10 +20,25 @@ from ....nn import (
 )
 from .build import Network, named, ready, stack
 
-__all__ = ["BasicBlockV1", "BasicBlockV2", "BottleneckV1", "BottleneckV2", "ResNetV1", "ResNetV2",
-           "get_resnet", "resnet101_v1", "resnet101_v2", "resnet152_v1", "resnet152_v2",
-           "resnet18_v1", "resnet18_v2", "resnet34_v1", "resnet34_v2", "resnet50_v1",
-           "resnet50_v2"]
+__all__ = [
+    "BasicBlockV1",
+    "BasicBlockV2",
+    "BottleneckV1",
+    "BottleneckV2",
+    "ResNetV1",
+    "ResNetV2",
+    "get_resnet",
+    "resnet18_v1",
+    "resnet18_v2",
+    "resnet34_v1",
+    "resnet34_v2",
+    "resnet50_v1",
+    "resnet50_v2",
+    "resnet101_v1",
+    "resnet101_v2",
+    "resnet152_v1",
+    "resnet152_v2",
+]
 
 
 def _conv3x3(channels: int, stride: int, in_channels: int) -> Conv2D:
