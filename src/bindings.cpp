@@ -202,6 +202,10 @@ class PyProgram : Host {
     program_.arena_bytes = arena_bytes;
     program_.prepare();
     check();
+    std::unordered_set<int> distinct;
+    for (int slot : program_.returned) {
+      apart_ = apart_ && program_.slots[slot].place == Place::output && distinct.insert(slot).second;
+    }
     objects_.resize(program_.slots.size());
     pointers_.resize(program_.slots.size() + 1);
   }
@@ -288,19 +292,19 @@ class PyProgram : Host {
       }
       PyTuple_SET_ITEM(made, static_cast<Py_ssize_t>(i), array);
     }
-    if (visible_ > 1 && !own(made)) Py_CLEAR(made);
+    if (!apart_ && !own(made)) Py_CLEAR(made);
     return made;
   }
 
-  // Visible results share no memory with one another, so that each can be written to.
+  // Visible results share no memory with other results, so that each can be written to.
   bool own(PyObject* results) {
     buffers_.clear();
-    for (std::size_t i = 0; i < visible_; ++i) {
+    for (std::size_t i = program_.returned.size(); i-- > 0;) {  // hidden ones stay as they are
       const auto place = static_cast<Py_ssize_t>(i);
       PyObject* array = PyTuple_GET_ITEM(results, place);
       if (!PyArray_Check(array)) continue;
       PyObject* base = PyArray_BASE(as_array(array));
-      if (buffers_.insert(base != nullptr ? base : array).second) continue;
+      if (buffers_.insert(base != nullptr ? base : array).second || i >= visible_) continue;
       PyObject* copy = PyArray_NewCopy(as_array(array), NPY_CORDER);
       if (copy == nullptr) return false;
       PyTuple_SET_ITEM(results, place, copy);
@@ -449,6 +453,7 @@ class PyProgram : Host {
   Program program_;
   std::vector<nb::object> callbacks_;
   std::size_t visible_;
+  bool apart_ = true;  // the results cannot share memory
   std::mutex running_;
   std::atomic<std::thread::id> owner_{};
   // of the run under way

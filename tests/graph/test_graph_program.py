@@ -117,6 +117,16 @@ def test_results_of_two_runs_share_nothing() -> None:
     assert one[0, 0] == 2.0 and two[0, 0] == 4.0
 
 
+def test_visible_results_share_nothing_with_what_backward_keeps() -> None:
+    h = F.sigmoid(_var("x"))  # its gradient needs h
+    for seen in ([F.BlockGrad(h), h], [F.Reshape(h, shape=(-1,)), F.BlockGrad(h)], [F._copy(h)]):
+        compiled = CompiledGraph(seen, training=True, record=True)
+        results = compiled._run([np.ones((3, 4), np.float32)], device_of(cpu()))
+        for i in range(len(seen)):
+            for j, other in enumerate(results):
+                assert i == j or not np.shares_memory(results[i], other)
+
+
 def test_every_signature_has_its_program() -> None:
     x = _var("x")
     compiled = CompiledGraph([F.relu(x)])
