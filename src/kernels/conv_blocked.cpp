@@ -227,7 +227,9 @@ std::unique_ptr<Step> make(Kind kind, const Desc& x, const Desc& w, const Desc& 
 
 std::unique_ptr<Step> make_forward(const std::vector<Desc>& in, const std::vector<Desc>& out,
                                    const Attrs& attrs) {
-  if (in.size() < 2) return nullptr;
+  if (in.size() < 2 || attrs.get<bool>("norm", false) || attrs.get<bool>("add", false)) {
+    return nullptr;
+  }
   if (in.size() > 2 && (in[2].dtype != DType::f32 || in[2].size() != in[1].shape[0])) return nullptr;
   return make(Kind::forward, in[0], in[1], out[0], attrs, in.size() > 2);
 }
@@ -244,7 +246,7 @@ std::unique_ptr<Step> make_grad_weight(const std::vector<Desc>& in, const std::v
 
 constexpr int kBeforeOneDnn = 10;
 MG_KERNEL("Convolution", make_forward, kBeforeOneDnn);
-MG_KERNEL("_conv_act", make_forward, kBeforeOneDnn);
+MG_KERNEL("_conv_fused", make_forward, kBeforeOneDnn);
 MG_KERNEL("_conv_grad_data", make_grad_data, kBeforeOneDnn);
 MG_KERNEL("_conv_grad_weight", make_grad_weight, kBeforeOneDnn);
 

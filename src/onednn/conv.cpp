@@ -4,8 +4,13 @@
 // are turned into whatever it likes best, once a call. For channels in front the better of "as it
 // lies" and "turned" is found by measuring when the step is made.
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <map>
+#include <mutex>
+
+#include <immintrin.h>
 
 #include "../kernel.h"
 #include "onednn.h"
@@ -19,7 +24,9 @@ enum class Kind { forward, grad_data, grad_weight };
 struct Problem {
   Dims x, w, y, stride, dilate, pad;  // w: (G,) O, I, *K
   bool last = false, weight_last = false, grouped = false, bias = false;
-  std::string act;
+  // what follows the sums: out = act(norm(sums + bias) + addend)
+  bool norm = false, add = false, relu = false, fix_gamma = false;
+  double eps = 0.0;
 
   int spatial() const { return static_cast<int>(stride.size()); }
   double flops() const {
@@ -100,33 +107,37 @@ struct Tensor {
   }
 };
 
+// How the data lies while the primitive runs.
+enum class Inside { given, any, other };  // as it comes; oneDNN's choice; channels first <-> last
+
 class Conv final : public Step {
  public:
-  // `as_it_lies`: keep the layout of the data; otherwise oneDNN's choice and reorders.
-  Conv(Kind kind, const Problem& problem, bool as_it_lies) : kind_(kind), problem_(problem) {
+  Conv(Kind kind, const Problem& problem, Inside inside) : kind_(kind), problem_(problem) {
     threads_ = Threads::for_flops(problem.flops());
     Threads guard(threads_);
     const Problem& p = problem_;
     x_.given = plain(p.x, p.data_tag(p.last));
     y_.given = plain(p.y, p.data_tag(p.last));
     w_.given = plain(p.w, p.weight_tag());
-    const Tag data = as_it_lies ? p.data_tag(p.last) : Tag::any;
+    const Tag data = inside == Inside::any ? Tag::any
+                                           : p.data_tag(p.last == (inside == Inside::given));
     const Layout x = plain(p.x, data), y = plain(p.y, data), w = plain(p.w, Tag::any);
-    if (p.bias) bias_ = plain({p.y[1]}, Tag::a);
+    if (p.bias && !p.norm) bias_ = plain({p.y[1]}, Tag::a);
+    // blocked results take their addend unturned
+    add_ = inside == Inside::other ? plain(p.y, data) : y_.given;
     dnnl::primitive_attr attr = user_scratch();
-    if (p.act == "relu") {
-      dnnl::post_ops after;
-      after.append_eltwise(dnnl::algorithm::eltwise_relu, 0.f, 0.f);
-      attr.set_post_ops(after);
-    }
-    using dnnl::algorithm;
-    const auto way = algorithm::convolution_direct;
+    if (kind == Kind::forward) attr.set_post_ops(after());
+    const auto way = dnnl::algorithm::convolution_direct;
     const dnnl::convolution_forward::primitive_desc forward(
         engine(), dnnl::prop_kind::forward_training, way, x, w, bias_, y, p.stride, p.dilate,
-        p.pad, p.pad, kind == Kind::forward ? attr : user_scratch());
+        p.pad, p.pad, attr);
     if (kind == Kind::forward) {
       x_.prepare(forward.src_desc(), false);
       y_.prepare(forward.dst_desc(), true);
+      if (p.add) {
+        addend_.given = y_.given;
+        addend_.prepare(add_, false);
+      }
       w_.prepare(forward.weights_desc(), false);
       finish(forward, dnnl::convolution_forward(forward));
     } else if (kind == Kind::grad_data) {
@@ -157,7 +168,20 @@ class Conv final : public Step {
       const void* x = ready(x_, in[0], memory);
       const void* w = ready(w_, in[1], memory);
       void* y = room(y_, out[0], memory);
-      const void* pointers[] = {x, w, y, rest, problem_.bias ? in[2] : nullptr};
+      const void* pointers[10] = {x, w, y, rest};
+      int count = 4, next = 2;
+      const float* bias = problem_.bias ? static_cast<const float*>(in[next++]) : nullptr;
+      if (problem_.norm) {
+        float* scale = reinterpret_cast<float*>(memory + norm_place_);
+        normalise(in + next, bias, scale);
+        next += 4;
+        pointers[count++] = scale;
+        pointers[count++] = scale + problem_.y[1];
+      } else if (bias) {
+        pointers[count++] = bias;
+      }
+      if (problem_.add) pointers[count++] = ready(addend_, in[next], memory);
+      if (problem_.relu) pointers[count++] = &kZero;
       call_.run(pointers);
       deliver(y_, y, out[0], rest);
     } else if (kind_ == Kind::grad_data) {
@@ -182,20 +206,62 @@ class Conv final : public Step {
   void finish(const Made& made, dnnl::primitive primitive) {
     implementation_ = made.impl_info_str();
     std::size_t shared = made.scratchpad_desc().get_size();
-    for (Tensor* tensor : {&x_, &w_, &y_}) {
+    for (Tensor* tensor : {&x_, &w_, &y_, &addend_}) {
       if (!tensor->turn) continue;
       tensor->place = common_;
       common_ += aligned(tensor->wanted.get_size());
       shared = std::max(shared, tensor->turn.scratch());
     }
+    norm_place_ = common_;
+    if (problem_.norm) common_ += aligned(2 * problem_.y[1] * sizeof(float));
     scratch_ = common_ + shared;
     const int x = kind_ == Kind::grad_data ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC;
     const int w = kind_ == Kind::grad_weight ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS;
     const int y = kind_ == Kind::forward ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST;
     std::vector<Call::Argument> arguments = {{x, x_.wanted}, {w, w_.wanted}, {y, y_.wanted},
                                              {DNNL_ARG_SCRATCHPAD, made.scratchpad_desc()}};
-    if (problem_.bias && kind_ == Kind::forward) arguments.push_back({DNNL_ARG_BIAS, bias_});
+    if (kind_ == Kind::forward) {
+      if (problem_.bias && !problem_.norm) arguments.push_back({DNNL_ARG_BIAS, bias_});
+      arguments.insert(arguments.end(), after_.begin(), after_.end());
+    }
     call_ = Call(std::move(primitive), std::move(arguments));
+  }
+
+  // The operations after the sums, and their arguments.
+  dnnl::post_ops after() {
+    const Problem& p = problem_;
+    dnnl::post_ops made;
+    Dims each_channel(p.y.size(), 1), one(p.y.size(), 1);
+    each_channel[1] = p.y[1];
+    const Layout channels = plain(each_channel, p.data_tag(p.last));
+    auto binary = [&](dnnl::algorithm what, const Layout& layout) {
+      after_.push_back({DNNL_ARG_ATTR_MULTIPLE_POST_OP(made.len()) | DNNL_ARG_SRC_1, layout});
+      made.append_binary(what, layout);
+    };
+    if (p.norm) {
+      binary(dnnl::algorithm::binary_mul, channels);
+      binary(dnnl::algorithm::binary_add, channels);
+    }
+    if (p.add) binary(dnnl::algorithm::binary_add, add_);
+    if (p.relu) {  // oneDNN's own relu makes 0 of nan; a slope of 0 keeps it. Then -0 becomes 0.
+      after_.push_back({DNNL_ARG_ATTR_MULTIPLE_POST_OP(made.len()) | DNNL_ARG_WEIGHTS,
+                        plain(one, p.data_tag(p.last))});
+      made.append_prelu(0);
+      made.append_eltwise(dnnl::algorithm::eltwise_linear, 1.f, 0.f);
+    }
+    return made;
+  }
+
+  // Scale and shift of each channel from gamma, beta, mean and variance (and the bias).
+  void normalise(const void* const* in, const float* bias, float* scale) const {
+    auto of = [in](int i) { return static_cast<const float*>(in[i]); };
+    const float *gamma = of(0), *beta = of(1), *mean = of(2), *variance = of(3);
+    const int64_t n = problem_.y[1];
+    for (int64_t i = 0; i < n; ++i) {
+      const float inverse = 1.0f / std::sqrt(variance[i] + static_cast<float>(problem_.eps));
+      scale[i] = problem_.fix_gamma ? inverse : inverse * gamma[i];
+      scale[n + i] = beta[i] + ((bias ? bias[i] : 0.0f) - mean[i]) * scale[i];
+    }
   }
 
   const void* ready(const Tensor& tensor, const void* given, char* memory) const {
@@ -214,15 +280,18 @@ class Conv final : public Step {
   Problem problem_;
   int threads_ = 1;
   std::string implementation_;
-  Layout bias_;
-  Tensor x_, w_, y_;
+  Layout bias_, add_;
+  Tensor x_, w_, y_, addend_;
   std::size_t common_ = 0, scratch_ = 0;  // turned tensors come first, then what is shared
+  std::size_t norm_place_ = 0;
+  std::vector<Call::Argument> after_;
+  static constexpr float kZero = 0.0f;
   Call call_;
 };
 
-std::unique_ptr<Conv> attempt(Kind kind, const Problem& problem, bool as_it_lies) {
+std::unique_ptr<Conv> attempt(Kind kind, const Problem& problem, Inside inside) {
   try {
-    auto made = std::make_unique<Conv>(kind, problem, as_it_lies);
+    auto made = std::make_unique<Conv>(kind, problem, inside);
     if (made->slow()) return nullptr;
     return made;
   } catch (const dnnl::error&) {
@@ -230,7 +299,8 @@ std::unique_ptr<Conv> attempt(Kind kind, const Problem& problem, bool as_it_lies
   }
 }
 
-// Seconds of the best of a few runs on made-up data.
+// Seconds of the best of a few runs on made-up data. Large weights come from memory, as they do
+// where a network has more of them than the cache holds.
 double seconds(Conv& step, const std::vector<Desc>& in, const Desc& out) {
   std::vector<void*> memory;
   auto take = [&memory](std::size_t bytes) {
@@ -246,6 +316,10 @@ double seconds(Conv& step, const std::vector<Desc>& in, const Desc& out) {
   void* const scratch = take(step.scratch());
   double best = 1e9;
   for (int i = 0; i < 3; ++i) {
+    const char* weight = static_cast<const char*>(inputs[1]);
+    for (int64_t at = 0; in[1].bytes() > (1 << 19) && at < in[1].bytes(); at += 64) {
+      _mm_clflush(weight + at);
+    }
     const auto start = std::chrono::steady_clock::now();
     step.run(inputs.data(), &result, scratch);
     best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
@@ -255,25 +329,65 @@ double seconds(Conv& step, const std::vector<Desc>& in, const Desc& out) {
   return best;
 }
 
+double elements(const Dims& dims) {
+  double n = 1.0;
+  for (int64_t d : dims) n *= static_cast<double>(d);
+  return n;
+}
+
+// All that the time of a convolution depends on.
+std::vector<int64_t> fingerprint(Kind kind, const Problem& p) {
+  std::vector<int64_t> all = {static_cast<int64_t>(kind), p.last, p.weight_last, p.norm,
+                              p.add, p.relu, Threads::for_flops(p.flops())};
+  for (const Dims* dims : {&p.x, &p.w, &p.y, &p.stride, &p.dilate, &p.pad}) {
+    all.push_back(static_cast<int64_t>(dims->size()));
+    all.insert(all.end(), dims->begin(), dims->end());
+  }
+  return all;
+}
+
 std::unique_ptr<Step> choose(Kind kind, const Problem& problem, const std::vector<Desc>& in,
                              const Desc& out) {
-  auto plain = attempt(kind, problem, true);
-  if (plain && problem.last) return plain;
-  auto turned = attempt(kind, problem, false);
-  if (!plain) return turned;
-  if (!turned) return plain;
-  if (seconds(*plain, in, out) <= seconds(*turned, in, out)) return plain;
-  return turned;
+  // Channels last runs well as it is, except where turning the weights is most of the work.
+  const bool heavy = elements(problem.w) > elements(problem.x);
+  std::unique_ptr<Conv> best;
+  if (problem.last && !heavy) best = attempt(kind, problem, Inside::given);
+  if (best) return best;
+  static std::mutex lock;
+  static std::map<std::vector<int64_t>, Inside> known;
+  const std::lock_guard<std::mutex> guard(lock);
+  const auto found = known.find(fingerprint(kind, problem));
+  if (found != known.end()) return attempt(kind, problem, found->second);
+  double least = 0.0;
+  for (Inside inside : {Inside::given, Inside::any, Inside::other}) {
+    auto other = attempt(kind, problem, inside);
+    if (!other) continue;
+    const double time = seconds(*other, in, out);
+    if (!best || time < 0.95 * least) {
+      least = time;
+      best = std::move(other);
+      known[fingerprint(kind, problem)] = inside;
+    }
+  }
+  return best;
 }
 
 std::unique_ptr<Step> make_forward(const std::vector<Desc>& in, const std::vector<Desc>& out,
                                    const Attrs& attrs) {
   Problem problem;
   if (in.size() < 2 || !read_problem(in[0], in[1], out[0], attrs, problem)) return nullptr;
-  problem.bias = in.size() > 2;
-  if (problem.bias && (in[2].dtype != DType::f32 || in[2].size() != problem.y[1])) return nullptr;
-  problem.act = attrs.get<std::string>("act_type", "");
-  if (!problem.act.empty() && problem.act != "relu") return nullptr;
+  const bool fused = attrs.has("norm");
+  problem.norm = attrs.get<bool>("norm", false);
+  problem.add = attrs.get<bool>("add", false);
+  problem.relu = attrs.get<std::string>("act_type", "") == "relu";
+  problem.fix_gamma = attrs.get<bool>("fix_gamma", false);
+  problem.eps = attrs.get<double>("eps", 0.0);
+  problem.bias = fused ? !attrs.get<bool>("no_bias", false) : in.size() > 2;
+  for (std::size_t i = 2; i < in.size(); ++i) {
+    const bool addend = problem.add && i + 1 == in.size();
+    if (in[i].dtype != DType::f32) return nullptr;
+    if (addend ? in[i].shape != out[0].shape : in[i].size() != problem.y[1]) return nullptr;
+  }
   return choose(Kind::forward, problem, in, out[0]);
 }
 
@@ -292,7 +406,7 @@ std::unique_ptr<Step> make_grad_weight(const std::vector<Desc>& in, const std::v
 }
 
 MG_KERNEL("Convolution", make_forward);
-MG_KERNEL("_conv_act", make_forward);
+MG_KERNEL("_conv_fused", make_forward);
 MG_KERNEL("_conv_grad_data", make_grad_data);
 MG_KERNEL("_conv_grad_weight", make_grad_weight);
 

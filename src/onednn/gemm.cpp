@@ -11,7 +11,6 @@ struct Product {
   bool turn_a = false, turn_b = false;  // A is stored (k, m), B is stored (n, k)
   int a = 0, b = 1, bias = -1;          // which inputs they are
   double alpha = 1.0;
-  std::string act;
 
   bool empty() const { return batch < 1 || m < 1 || n < 1 || k < 1; }
   double flops() const { return 2.0 * batch * m * n * k; }
@@ -34,7 +33,6 @@ class Gemm final : public Step {
     if (p.alpha != 1.0) {
       after.append_eltwise(dnnl::algorithm::eltwise_linear, static_cast<float>(p.alpha), 0.f);
     }
-    if (p.act == "relu") after.append_eltwise(dnnl::algorithm::eltwise_relu, 0.f, 0.f);
     attr.set_post_ops(after);
     const auto made = p.bias < 0
         ? dnnl::matmul::primitive_desc(engine(), a, b, c, attr)
@@ -109,8 +107,6 @@ std::unique_ptr<Step> make_fc(const std::vector<Desc>& in, const std::vector<Des
   p.k = in[1].shape[1];
   p.turn_b = true;
   if (in.size() > 2) p.bias = 2;
-  p.act = attrs.get<std::string>("act_type", "");
-  if (!p.act.empty() && p.act != "relu") return nullptr;
   if (p.m * p.k != in[0].size()) return nullptr;
   return product(p);
 }
@@ -200,7 +196,6 @@ std::unique_ptr<Step> make_batch_dot(const std::vector<Desc>& in, const std::vec
 }
 
 MG_KERNEL("FullyConnected", make_fc);
-MG_KERNEL("_fc_act", make_fc);
 MG_KERNEL("_fc_grad_data", make_fc_grad_data);
 MG_KERNEL("_fc_grad_weight", make_fc_grad_weight);
 MG_KERNEL("dot", make_dot);

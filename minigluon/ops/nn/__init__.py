@@ -9,6 +9,7 @@ from . import (
     dense,
     dropout,
     embedding,
+    epilogue,
     legacy,
     loss,
     lrn,
@@ -21,5 +22,5 @@ from . import (
 )
 
 __all__ = ["activation", "batchnorm", "channel", "conv", "ctc", "deconv", "dense", "dropout",
-           "embedding", "legacy", "loss", "lrn", "norm", "pool", "recurrent", "rnn", "softmax",
-           "sync"]
+           "embedding", "epilogue", "legacy", "loss", "lrn", "norm", "pool", "recurrent", "rnn",
+           "softmax", "sync"]
