@@ -1,0 +1,1 @@
+"""Speed as a ratio to the peers, on one machine, in alternating runs: ``python -m benchmarks``."""

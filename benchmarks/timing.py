@@ -1,0 +1,52 @@
+"""The timing loop every framework runs: blocks of steps, a wait at the end of each block."""
+import json
+import resource
+import statistics
+import sys
+import time
+
+BLOCK_SECONDS = 0.25
+
+
+def measure(name, step, wait, budget, per=1, wait_each=False):
+    """Time `step()`; ``wait(result)`` returns when it is computed. Prints one JSON line.
+
+    Args:
+        per: how many units (operators, calls) one step is.
+        budget: seconds of timed blocks. wait_each: wait after every step (inference).
+    """
+    began = time.perf_counter()
+    wait(step())
+    first = time.perf_counter() - began
+    began, count = time.perf_counter(), 0
+    while count < 3 or time.perf_counter() - began < 0.3:
+        result = step()
+        count += 1
+        if time.perf_counter() - began > 2:
+            break
+    wait(result)
+    one = (time.perf_counter() - began) / count
+    steps = max(1, int(BLOCK_SECONDS / one))
+    times, began = [], time.perf_counter()
+    while len(times) < 3 or time.perf_counter() - began < budget:
+        start = time.perf_counter()
+        for _ in range(steps):
+            result = step()
+            if wait_each:
+                wait(result)
+        wait(result)
+        times.append((time.perf_counter() - start) / steps / per)
+    report(name, ms=statistics.median(times) * 1e3, best_ms=min(times) * 1e3,
+           first_ms=first * 1e3)
+
+
+def report(name, **values):
+    """Print one result as a JSON line, with the process' peak memory in MB."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps({"bench": name, "peak_mb": round(peak, 1), **values}), flush=True)
+
+
+def main(table):
+    """Run the benchmark named on the command line: ``peer.py NAME MODE THREADS BUDGET``."""
+    name, mode, threads, budget = sys.argv[1:5]
+    table[name](mode, int(threads), float(budget))
