@@ -111,6 +111,22 @@ _add("_conv_grad_weight", [_r(2, 4, 3, 4), _r(2, 3, 5, 6), _r(4, 3, 3, 3)], _TIN
      second_order=True)
 
 
+
+def _then(x: np.ndarray, w: np.ndarray, b: np.ndarray, gamma: np.ndarray, beta: np.ndarray,
+          mean: np.ndarray, var: np.ndarray, addend: np.ndarray) -> np.ndarray:
+    gamma, beta, mean, var = (each[:, None, None] for each in (gamma, beta, mean, var))
+    return np.maximum((_conv()(x, w, b) - mean) / np.sqrt(var + 1e-3) * gamma + beta + addend, 0)
+
+
+_add("_conv_fused", [_r(2, 3, 5, 6), _r(4, 3, 3, 3)], {**_TINY, "no_bias": True}, grad=False,
+     reference=lambda x, w: _conv()(x, w, np.zeros(4, x.dtype)))
+_add("_conv_fused", [_r(2, 3, 5, 6), _r(4, 3, 3, 3), *[_r(4)] * 4, _r(4, low=0.5), _r(2, 4, 3, 4)],
+     {**_TINY, "norm": True, "fix_gamma": False, "add": True, "act_type": "relu"}, grad=False,
+     reference=_then,
+     bad=[([_r(2, 3, 5, 6), _r(4, 2, 3, 3)], {**_TINY, "no_bias": True}, ShapeError,
+           "shapes of weight")])
+
+
 # -- Deconvolution ------------------------------------------------------------------------------
 
 
