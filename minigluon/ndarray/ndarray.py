@@ -19,12 +19,13 @@ from ..base import (
 from ..context import Context, current_context
 from ..device import device_of
 from ..device.cpu import native
-from ..device.engine import Var, wait_all
+from ..device.engine import Failure, Var, wait_all
 from ..dispatch import call as dispatch_call
 from ..dispatch import prepared
 from ..ops import BINARY, Attrs, Operator, attach_methods, find_operator
 from .backward import run_backward
 from .index import fit, index_key, scalar_view
+from .lost import lost_results
 
 __all__ = ["NDArray", "array", "binary", "invoke", "nd_call", "waitall"]
 
@@ -93,6 +94,11 @@ class NDArray(_Base):  # type: ignore[misc]
         view = NDArray(raw, self._ctx)
         view._var = self._variable()
         return view
+
+    def _lost(self) -> Failure | None:
+        """The failure of an operator that should have written this array and that none has seen."""
+        var = self._var
+        return var.lost() if var is not None and var.busy else None
 
     def _write(self, value: Any) -> None:
         """Fill with raw values (broadcast, cast); the buffer stays the same."""
@@ -228,18 +234,25 @@ class NDArray(_Base):  # type: ignore[misc]
 
     def copyto(self, other: NDArray | Context) -> NDArray:
         """Copy into another array of the same shape, or to a context (always a new array)."""
+        failure = self._lost()
         if isinstance(other, Context):
             source, target = device_of(self._ctx), device_of(other)
-            raw = self._sync()
+            raw = self._data
             if source.type != target.type:
                 raw = source.to_host(raw)
-            return NDArray(target.array(raw), other)
+            copied = NDArray(target.array(raw), other)
+            if failure is not None:
+                copied._variable().fail(failure)
+            return copied
         if not isinstance(other, NDArray):
             raise ArgumentError(f"copyto: expected an NDArray or a Context, got {type(other)}")
         if other is self:
             return other
         if other.shape != self.shape:
             raise ShapeError(f"copyto: cannot copy shape {self.shape} into {other.shape}")
+        if failure is not None:
+            other._variable().fail(failure)
+            return other
         other._write(_raw_on(self, other._ctx))
         return other
 
@@ -290,7 +303,8 @@ class NDArray(_Base):  # type: ignore[misc]
         key, basic = index_key(key)
         if tape.state.recording and self._ag is not None:
             return _one(invoke(_GETITEM, [self], {"key": key}))
-        raw = self._sync()
+        failure = self._lost()
+        raw = self._data
         part = raw[key]
         if part.ndim == 0 and raw.ndim > 0:
             if basic:
@@ -298,7 +312,10 @@ class NDArray(_Base):  # type: ignore[misc]
             part = part.reshape(1)
         if basic and part.flags.c_contiguous:
             return self._view(part)
-        return NDArray(part.copy() if basic else part, self._ctx)
+        taken = NDArray(part.copy() if basic else part, self._ctx)
+        if failure is not None:
+            taken._variable().fail(failure)
+        return taken
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if tape.state.recording and (
@@ -308,6 +325,10 @@ class NDArray(_Base):  # type: ignore[misc]
         key, _ = index_key(key)
         raw = self._sync()
         if isinstance(value, NDArray):
+            failure = value._lost()
+            if failure is not None:
+                self._variable().fail(failure)
+                return
             value = _raw_on(value, self._ctx)
         elif not isinstance(value, (int, float, np.number)):
             value = device_of(self._ctx).xp.asarray(value, dtype=raw.dtype)
@@ -329,7 +350,11 @@ class NDArray(_Base):  # type: ignore[misc]
             raise ShapeError(
                 f"in-place {word}: the result has shape {result.shape}, the array {self.shape}"
             )
-        self._write(result._data)
+        failure = result._lost()
+        if failure is not None:
+            self._variable().fail(failure)
+        else:
+            self._write(result._data)
         return self
 
     def __iadd__(self, other: Any) -> NDArray:
@@ -459,23 +484,32 @@ def invoke(
         if result is not None:
             return result  # type: ignore[no-any-return]
     raws = []
+    failure = None
     if inputs:
         ctx = inputs[0]._ctx
         for x in inputs:
             var = x._var
             if var is not None and (var.ticket is not None or var.error is not None):
-                var.wait()
+                failure = var.lost() or failure
             if x._ctx is not ctx and x._ctx != ctx:
                 _check_contexts(op, inputs)
             raws.append(x._data)
     elif ctx is None:
         ctx = current_context()
     device = device_of(ctx)
-    if steps is not None and out is not None and not flags.recording:
+    if steps is not None and out is not None and not flags.recording and failure is None:
         targets = [out] if isinstance(out, NDArray) else list(out)
         if device.type == "cpu" and steps.into(raws, attrs, [x._sync() for x in targets]):
             return targets[0] if op.visible(attrs) == 1 else targets
-    results = dispatch_call(op, raws, attrs, device)
+    if failure is None:
+        try:
+            results = dispatch_call(op, raws, attrs, device)
+        except MXNetError as error:
+            if not error.late:
+                raise
+            failure = Failure(error, late=True)
+    if failure is not None:
+        results = lost_results(op, raws, attrs, device, failure)
     visible = op.visible(attrs)
     shown = [_own(raw, raws, device) for raw in results[:visible]]
     if out is None:
@@ -489,6 +523,11 @@ def invoke(
             entry = tape.append(op, attrs, device, sources, tuple(raws), kept)
             for i, output in enumerate(outputs):
                 output._ag = tape.Output(entry, i)
+    if failure is not None:
+        mutated = [x for name, x in zip(op.input_names, inputs, strict=False)
+                   if name in op.mutates]
+        for x in (*outputs, *mutated):
+            x._variable().fail(failure)
     return outputs[0] if visible == 1 else outputs
 
 
@@ -534,7 +573,7 @@ def nd_call(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if not kwargs:
         if len(args) == len(op.input_names) and not (op.required or op.needs_training):
             steps = prepared(op)
-            if steps is not None and all(isinstance(x, NDArray) for x in args):
+            if steps is not None:
                 result = steps(args, op.defaults)
                 if result is not None:
                     return result
