@@ -39,8 +39,8 @@ def user_attrs(attrs: Mapping[str, str]) -> dict[str, str]:
     return {f"__{name}__" if name in HIDDEN_KEYS else name: value for name, value in attrs.items()}
 
 
-def to_json(entries: Sequence[Entry]) -> str:
-    """The graph in MXNet's format.
+def to_json(entries: Sequence[Entry], notes: Mapping[str, str] | None = None) -> str:
+    """The graph in MXNet's format; `notes` are texts to keep beside it, which MXNet ignores.
 
     >>> from minigluon.graph import Entry, F, Node
     >>> x = Entry(Node(None, "x"), 0)
@@ -66,7 +66,8 @@ def to_json(entries: Sequence[Entry]) -> str:
         "arg_nodes": [i for i, node in enumerate(nodes) if node.op is None],
         "node_row_ptr": rows,
         "heads": [[place[entry.node], entry.index, 0] for entry in entries],
-        "attrs": {"mxnet_version": ["int", _VERSION]},
+        "attrs": {"mxnet_version": ["int", _VERSION],
+                  **{name: ["str", text] for name, text in (notes or {}).items()}},
     })
 
 

@@ -13,6 +13,7 @@ from ..context import Context
 from ..name import NameManager, Prefix
 from .parameter import UNIFORM, Parameter
 from .parameterdict import ParameterDict, brief, named_arrays, report
+from .structure import read_structure, write_structure
 from .summary import print_summary
 
 __all__ = ["Block", "HookHandle", "tracing"]
@@ -352,13 +353,26 @@ class Block:
         self.load_parameters(filename, ctx, allow_missing, ignore_extra)
 
     def save(self, prefix: str) -> None:
-        """Structure and parameters of hybridized children in files; not built yet."""
-        raise NotForThisError("Block.save is not built yet; use save_parameters or export")
+        """Write ``PREFIX-model.json`` (structure and graphs) and ``PREFIX-model.params``."""
+        write_structure(self, f"{prefix}-model.json")
+        self.save_parameters(f"{prefix}-model.params")
 
     def load(self, prefix: str) -> None:
-        """What Block.save wrote; not built yet."""
-        raise NotForThisError("Block.load is not built yet; use load_parameters or "
-                              "SymbolBlock.imports")
+        """Read what ``save`` wrote, here or in MXNet, into a network of the same structure.
+
+        Blocks that ran as graphs run them again, without being traced; parameters need not be
+        initialized.
+        """
+        read_structure(self, f"{prefix}-model.json")
+        self.load_parameters(f"{prefix}-model.params")
+
+    def _describe_graph(self) -> dict[str, Any]:
+        """What a structure file says of its graph: it has none."""
+        return {}
+
+    def _restore_graph(self, found: Mapping[str, Any], names: Mapping[str, Parameter]) -> None:
+        """Take the graph from a structure file; only hybrid blocks have one."""
+        raise ParameterMismatch(f"the file has a graph for {self.name}, which is no HybridBlock")
 
 
 def indented(text: str) -> str:

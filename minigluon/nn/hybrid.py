@@ -1,7 +1,8 @@
 """HybridBlock: a block that can run as a graph."""
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from .. import ndarray as nd
@@ -15,13 +16,13 @@ from ..base import (
     ShapeError,
 )
 from ..context import Context, cpu, current_context
-from ..graph import auxiliary
+from ..graph import auxiliary, to_json
 from ..ndarray import NDArray
 from ..symbol import Symbol
 from .block import Block
 from .parameter import Parameter
 from .parameterdict import ParameterDict
-from .trace import Trace, building, canonical, flatten, trace
+from .trace import Trace, building, canonical, flatten, numbered, restored, trace
 
 __all__ = ["HybridBlock"]
 
@@ -279,10 +280,27 @@ class HybridBlock(Block):
             raise MXNetError("Please first call block.hybridize() and then run forward with this "
                              "block at least once before calling export.")
         states = set(auxiliary(graph.entries))
-        Symbol(graph.entries).save(f"{path}-symbol.json")
+        form = canonical(graph.out_form)
+        # imports gives nested outputs back as they were, which MXNet's files cannot say
+        nested = isinstance(form, tuple) and (len(form) == 1 or set(form) != {1})
+        notes = {"gluon_out_format": json.dumps(numbered(graph.out_form))} if nested else {}
+        with open(f"{path}-symbol.json", "w", encoding="utf-8") as file:
+            file.write(to_json(graph.entries, notes))
         nd.save(f"{path}-{epoch:04d}.params", {
             f"{'aux' if node in states else 'arg'}:{parameter.name}": parameter._reduce()
             for node, parameter in graph.parameters()})
+
+    def _describe_graph(self) -> dict[str, Any]:
+        graph = self._current_trace()
+        return {"hybridized": False} if graph is None else {**graph.describe(), "hybridized": True}
+
+    def _restore_graph(self, found: Mapping[str, Any], names: Mapping[str, Parameter]) -> None:
+        self._clear_cached_op()
+        self._active = True
+        graph = restored(found, names, self.name)
+        if graph is not None:
+            graph.changes, graph.revisions = _Structure.changes, _revisions(self)
+            self._trace = graph
 
 
 def _host(ctx: Context) -> Context:

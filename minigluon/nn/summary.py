@@ -27,7 +27,7 @@ def print_summary(block: Any, inputs: tuple[Any, ...]) -> None:
     print("-" * 80)
     print(_ROW.format("Layer (type)", "Output Shape", "Param #"))
     print("=" * 80)
-    print(_ROW.format("Input", _shapes(inputs[0] if len(inputs) == 1 else inputs), 0))
+    print(_ROW.format("Input", ", ".join(map(_shapes, inputs)), 0))
     for number, layer in enumerate(layers, 1):
         print(_ROW.format(f"{layer.kind}-{number}", layer.shape, layer.size))
     total = sum(layer.size for layer in layers)
@@ -52,7 +52,8 @@ def _run(block: Any, inputs: tuple[Any, ...]) -> list[_Layer]:
         own = [(p, math.prod(p.shape)) for p in layer.params.values()]
         layers.append(_Layer(
             type(layer).__name__,
-            _shapes(outputs),
+            ", ".join(map(_shapes, outputs)) if isinstance(outputs, (list, tuple))
+            else _shapes(outputs),
             sum(size for _, size in own),
             sum(size for p, size in own if p.grad_req != "null"),
             sum(size for p, size in own if p in seen),

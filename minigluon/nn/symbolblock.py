@@ -1,6 +1,7 @@
 """SymbolBlock: a block made of a graph, e.g. one that ``HybridBlock.export`` wrote."""
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,7 +20,7 @@ from ..ndarray import NDArray
 from ..symbol import Symbol
 from .hybrid import HybridBlock
 from .parameterdict import ParameterDict
-from .trace import Trace, canonical, flatten, rebuild
+from .trace import Trace, canonical, flatten, rebuild, unnumbered
 
 __all__ = ["SymbolBlock"]
 
@@ -83,7 +84,13 @@ class SymbolBlock(HybridBlock):
             ctx: where to put them.
         """
         names = [input_names] if isinstance(input_names, str) else input_names
-        block = SymbolBlock(symbol.load(symbol_file), [symbol.var(name) for name in names])
+        with open(symbol_file, encoding="utf-8") as file:
+            text = file.read()
+        outputs: Any = symbol.load_json(text)
+        note = json.loads(text).get("attrs", {}).get("gluon_out_format")
+        if note is not None:
+            outputs = rebuild(unnumbered(json.loads(note[1])), iter(outputs))
+        block = SymbolBlock(outputs, [symbol.var(name) for name in names])
         if param_file is not None:
             block.collect_params().load(param_file, ctx=ctx, cast_dtype=True,
                                         dtype_source="saved")

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,8 @@ from ..symbol import Symbol
 from .block import Block, tracing
 from .parameter import Parameter, known
 
-__all__ = ["Trace", "building", "canonical", "flatten", "rebuild", "trace"]
+__all__ = ["Trace", "building", "canonical", "flatten", "numbered", "rebuild", "restored",
+           "trace", "unnumbered"]
 
 building = threading.RLock()
 """Held while a graph is learned or compiled, or deferred parameters are made."""
@@ -90,6 +91,7 @@ class Trace:
     def __init__(self, entries: Sequence[Entry], inputs: Sequence[Node], in_form: Any,
                  out_form: Any, params: Sequence[Parameter], name: str) -> None:
         self.entries = list(entries)
+        self.inputs = list(inputs)
         self.in_form = in_form
         self.out_form = out_form
         self.name = name
@@ -113,6 +115,12 @@ class Trace:
         """The parameters that the graph reads, with their variables."""
         return [(node, source) for node, source in zip(self.variables, self.sources, strict=True)
                 if isinstance(source, Parameter)]
+
+    def describe(self) -> dict[str, Any]:
+        """What ``Block.save`` writes of it, as MXNet does."""
+        return {"in_format": numbered(self.in_form), "out_format": numbered(self.out_form),
+                "inputs": [Symbol([Entry(node, 0)]).tojson() for node in self.inputs],
+                "symbol": Symbol(self.entries).tojson()}
 
     # -- parameters whose shapes are not known yet ----------------------------------------------
 
@@ -244,6 +252,44 @@ def trace(block: Block, args: Sequence[Any], params: Sequence[Parameter]) -> Tra
     out_form = flatten(out, symbols)
     return Trace(_own(symbols), [each.entries[0].node for each in inputs], canonical(form),
                  out_form, params, block.name)
+
+
+def restored(found: Mapping[str, Any], names: Mapping[str, Parameter], block: str) -> Trace | None:
+    """The graph that `Trace.describe` described; None where it reads a parameter not in `names`.
+
+    Args:
+        found: the description. names: parameters by their names in the graph.
+        block: the block's name, for messages.
+    """
+    entries = symbol.load_json(found["symbol"]).entries
+    known_as = {node.name: node for node in graph.variables(entries)}
+    inputs = [symbol.load_json(text).list_arguments()[0] for text in found["inputs"]]
+    params = {node: names.get(name) for name, node in known_as.items() if name not in inputs}
+    if None in params.values():
+        return None  # it belongs to another block: the graph is learned anew
+    swapped = {Entry(node, 0): parameter.var().entries[0] for node, parameter in params.items()}
+    return Trace(graph.ir.substitute(entries, swapped),
+                 [known_as.get(name) or Node(None, name) for name in inputs],
+                 canonical(tuple(unnumbered(found["in_format"]))),
+                 unnumbered(found["out_format"]), list(params.values()), block)
+
+
+def numbered(form: Any) -> Any:
+    """A form as MXNet writes it: 0 for an array, -1 for None."""
+    if isinstance(form, (list, tuple)):
+        return [numbered(item) for item in form]
+    return {None: -1, 1: 0}.get(form, form)
+
+
+def unnumbered(form: Any) -> Any:
+    """The inverse of `numbered`, but for tuples, which become lists.
+
+    >>> unnumbered(numbered([1, None, (1, 3)]))
+    [1, None, [1, 3]]
+    """
+    if isinstance(form, list):
+        return [unnumbered(item) for item in form]
+    return {-1: None, 0: 1}.get(form, form)
 
 
 def _own(symbols: Sequence[Symbol]) -> list[Entry]:
