@@ -60,7 +60,19 @@ integer_types = (int, np.integer)
 
 
 class MXNetError(RuntimeError):
-    """Any error that minigluon raises on purpose; the name Gluon code catches."""
+    """Any error that minigluon raises on purpose; the name Gluon code catches.
+
+    Attributes:
+        late: only running the operator could tell: raised when the result is read, not at the
+            call (see ``device/engine.py``).
+    """
+
+    late = False
+
+    def at_run_time(self) -> MXNetError:
+        """This error, raised late."""
+        self.late = True
+        return self
 
 
 class ShapeError(MXNetError, ValueError):

@@ -118,7 +118,9 @@ def call(
     except MXNetError as error:
         if op.name not in registry or _names_operator(op, error):
             raise
-        raise type(error)(f"{op.name}: {error}") from error
+        named = type(error)(f"{op.name}: {error}")
+        named.late = error.late
+        raise named from error
     except (ValueError, TypeError, IndexError, ArithmeticError) as error:
         raise _explain(op, arrays, attrs, error) from error
     if type(result) is tuple:

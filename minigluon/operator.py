@@ -226,7 +226,9 @@ class _Custom(_Record):
         except Exception as error:
             if not complete:  # it cannot tell from so little
                 return shapes, [None] * len(self.results)
-            raise self._failed("infer_shape", error) from error
+            failed = self._failed("infer_shape", error)
+            failed.late = False
+            raise failed from error
         parts = [[tuple(shape) or None for shape in part] for part in found]
         counts = [len(self.arguments), len(self.results), len(self.states)]
         parts += [[]] * (3 - len(parts))
@@ -246,7 +248,9 @@ class _Custom(_Record):
             ins, outs, *aux = self.prop.infer_type(
                 [np.dtype(dtype or known).type for dtype in given] or [np.float32])
         except Exception as error:
-            raise self._failed("infer_type", error) from error
+            failed = self._failed("infer_type", error)
+            failed.late = False
+            raise failed from error
         inputs: list[str | None] = [dtype_name(dtype) for dtype in (*ins, *(aux[0] if aux else ()))]
         return inputs[:len(dtypes)], [dtype_name(dtype) for dtype in outs]
 
@@ -258,7 +262,7 @@ class _Custom(_Record):
 
     def _failed(self, where: str, error: Exception) -> MXNetError:
         what = f"{type(error).__name__}: {error}"
-        return MXNetError(f"Custom '{self.op_type}': {where} raised {what}")
+        return MXNetError(f"Custom '{self.op_type}': {where} raised {what}").at_run_time()
 
     def _operator(self, ctx: Context, arrays: Sequence[Any]) -> CustomOp:
         """The CustomOp for arrays of these shapes; backward gets the one that ran forward."""

@@ -263,9 +263,10 @@ def test_errors_of_the_user_are_mxnet_errors():
         y = nd.Custom(x, op_type="test_fails_in_backward")
     with pytest.raises(MXNetError, match="backward raised KeyError"):
         y.backward()
+        x.grad.wait_to_read()
     y = sym.Custom(sym.var("x"), op_type="test_fails_in_forward", name="bad")
     with pytest.raises(MXNetError, match=r"forward raised KeyError.*\[node bad\]"):
-        y.eval(x=x)
+        y.eval(x=x)[0].wait_to_read()
     with autograd.record():
         y = nd.Custom(x.reshape((2, 1)), x, op_type="test_softmax")
         with pytest.raises(GradientError, match="not differentiable"):

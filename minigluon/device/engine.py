@@ -5,6 +5,10 @@ caller's thread. Work that ends elsewhere (a pull that a KVStore's network threa
 a Ticket on the variables it writes; whoever reads such an array waits for the ticket. An error in
 such work surfaces at the next read of what it should have written, or at ``wait_all``, once.
 
+An operator whose values turn out to be wrong only as it runs (a negative deviation, an index out
+of range) does not raise at the call either: its results are failed arrays, and so are the results
+of operators on them, until somebody reads one.
+
 An array has a Var only when something needs one: views of one buffer share it.
 """
 from __future__ import annotations
@@ -15,7 +19,29 @@ from collections.abc import Callable, Iterable
 
 from ..base import KVStoreTimeout, MXNetError, env_float
 
-__all__ = ["Ticket", "Var", "begin", "push", "wait_all"]
+__all__ = ["Failure", "Ticket", "Var", "begin", "push", "wait_all"]
+
+
+class Failure:
+    """An error that waits for its first reader; every array that comes of a failed one shares it.
+
+    Attributes:
+        error: None once somebody has seen it.
+        late: an operator failed as it ran: operators on the array fail too, and say so when their
+            results are read. Otherwise (a pull that never came) using the array is an error.
+    """
+
+    __slots__ = ("error", "late")
+
+    def __init__(self, error: BaseException, late: bool = False) -> None:
+        self.error: BaseException | None = error
+        self.late = late
+
+    def see(self) -> None:
+        """Raise the error, unless somebody has seen it."""
+        error, self.error = self.error, None
+        if error is not None:
+            raise error
 
 
 class Var:
@@ -25,7 +51,22 @@ class Var:
 
     def __init__(self) -> None:
         self.ticket: Ticket | None = None
-        self.error: BaseException | None = None
+        self.error: Failure | None = None
+
+    def fail(self, failure: Failure) -> None:
+        """What should have been written will never be: readers see `failure`."""
+        with _lock:
+            self.error = failure
+            _failed.add(self)
+
+    def lost(self) -> Failure | None:
+        """Wait for pending writes; the late failure that an operator reading this hands on."""
+        failure = self.error
+        if self.ticket is None and failure is not None and failure.late:
+            if failure.error is not None:
+                return failure
+        self.wait()
+        return None
 
     @property
     def busy(self) -> bool:
@@ -37,12 +78,12 @@ class Var:
         ticket = self.ticket
         if ticket is not None:
             ticket.wait()
-        error = self.error
-        if error is not None:
+        failure = self.error
+        if failure is not None:
             self.error = None
             with _lock:
                 _failed.discard(self)
-            raise error
+            failure.see()
 
 
 _lock = threading.Lock()
@@ -78,7 +119,7 @@ class Ticket:
                 if var.ticket is self:
                     var.ticket = None
                     if error is not None:
-                        var.error = error
+                        var.error = Failure(error)
                         _failed.add(var)
             _open.discard(self)
         self._ended.set()
@@ -134,10 +175,8 @@ def push(
     except Exception as error:
         if not written:
             raise
-        with _lock:
-            for var in written:
-                var.error = error
-                _failed.add(var)
+        for var in written:
+            var.fail(Failure(error))
 
 
 def wait_all() -> None:
@@ -154,8 +193,9 @@ def wait_all() -> None:
         _failed.clear()
     first: BaseException | None = None
     for var in failed:
-        first = first or var.error
-        var.error = None
+        failure, var.error = var.error, None
+        if failure is not None:
+            first, failure.error = first or failure.error, None
     if first is not None:
         raise first
 

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import tape
-from ..base import ArgumentValueError, ShapeError
+from ..base import ArgumentValueError, MXNetError, ShapeError
 from ..context import current_context
 from ..device import device_of
 from ..device.cpu import native
+from ..device.engine import Failure
 from ..dispatch import raw_face
 
 __all__ = ["as_it_is", "deliver", "heads_of", "raw_face_of", "run_backward"]
@@ -23,15 +24,39 @@ def run_backward(
     retain_graph: bool = False,
 ) -> None:
     """Write the gradients of all variables reached from `heads` into their ``grad`` arrays."""
-    if native.enabled and native.core.backward(list(heads), head_grads, retain_graph, raw_face_of,
-                                               deliver):
-        return
+    for head in heads:
+        failure = head._lost()
+        if failure is not None:
+            return _fail_gradients(heads, failure)
+    try:
+        if native.enabled and native.core.backward(list(heads), head_grads, retain_graph,
+                                                   raw_face_of, deliver):
+            return
+        _walk(heads, head_grads, retain_graph)
+    except MXNetError as error:
+        if not error.late:
+            raise
+        _fail_gradients(heads, Failure(error, late=True))
+
+
+def _walk(heads: Sequence[Any], head_grads: Sequence[Any | None] | None, retain_graph: bool
+          ) -> None:
     sources, grads = heads_of(heads, head_grads)
     raw_grads = [grad._sync() for grad in grads]
     found = tape.walk(sources, raw_grads, raw_face_of, as_it_is, retain_graph)
     for leaf, grad in found.values():
         if type(leaf) is tape.Leaf:
             deliver(leaf, grad)
+
+
+def _fail_gradients(heads: Sequence[Any], failure: Failure) -> None:
+    """What should have been written into the gradients of all variables reached is lost."""
+    sources = [head._ag for head in heads if head._ag is not None]
+    reached = [*sources, *(source for entry in tape.order(sources) for source in entry.sources)]
+    for leaf in reached:
+        if type(leaf) is tape.Leaf and leaf.grad is not None and leaf.req != "null":
+            leaf.grad._variable().fail(failure)
+            leaf.fresh = True
 
 
 def deliver(leaf: tape.Leaf, grad: Any) -> None:

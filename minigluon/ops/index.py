@@ -35,8 +35,9 @@ def _fitted(name: str, xp: Any, indices: Array, size: int, mode: str) -> Array:
     outside = (places < 0) | (places >= size)
     if bool(outside.any()):
         first = int(places[outside].reshape(-1)[0])
-        raise ArgumentValueError(f"{name}: index {first} is out of range for size {size}; "
-                                 f"use mode='clip' or 'wrap' to allow it")
+        raise ArgumentValueError(
+            f"{name}: index {first} is out of range for size {size}; use mode='clip' or 'wrap' to "
+            "allow it").at_run_time()
     return places
 
 

@@ -30,18 +30,21 @@ def _drawn(shape: Sequence[int], dtype: str | None) -> tuple[tuple[int, ...], st
 def _positive(op: str, **values: float) -> None:
     for word, value in values.items():
         if not value > 0:
-            raise ArgumentValueError(f"{op}: {word}: expected a positive number, got {value}")
+            raise ArgumentValueError(
+                f"{op}: {word}: expected a positive number, got {value}").at_run_time()
 
 
 def _not_negative(op: str, **values: float) -> None:
     for word, value in values.items():
         if not value >= 0:
-            raise ArgumentValueError(f"{op}: {word}: expected 0 or more, got {value}")
+            raise ArgumentValueError(
+                f"{op}: {word}: expected 0 or more, got {value}").at_run_time()
 
 
 def _uniform(rng: Any, low: float, high: float, shape: Shape, dtype: str | None) -> Array:
     if not low <= high:
-        raise ArgumentValueError(f"uniform: expected low up to high, got {low} and {high}")
+        raise ArgumentValueError(
+            f"uniform: expected low up to high, got {low} and {high}").at_run_time()
     sizes, kind = _drawn(shape, dtype)
     return (rng.random(sizes, dtype=kind) * (high - low) + low).astype(dtype or kind, copy=False)
 
@@ -165,7 +168,8 @@ def randint(xp: Any, *, low: int, high: int, shape: Shape = (),
     'int32'
     """
     if not low < high:
-        raise ArgumentValueError(f"randint: expected low below high, got {low} and {high}")
+        raise ArgumentValueError(
+            f"randint: expected low below high, got {low} and {high}").at_run_time()
     return rng.integers(low, high, tuple(shape) or (1,)).astype(dtype or "int32", copy=False)
 
 

@@ -9,10 +9,12 @@ from ..base import (
     ArgumentError,
     ArgumentValueError,
     GradientError,
+    MXNetError,
     ShapeError,
     did_you_mean,
 )
 from ..context import Context, current_context
+from ..device.engine import Failure
 from ..graph import (
     Entry,
     Node,
@@ -78,6 +80,7 @@ class Executor:
         self.outputs: list[NDArray] = []
         self._programs: dict[tuple[bool, bool], Program] = {}
         self._last: Run | None = None
+        self._failure: Failure | None = None  # of the last forward
         self._watcher: Watcher | None = None
         self._watch_inputs = False
         self._check()
@@ -169,8 +172,14 @@ class Executor:
             self._fill(name, value)
         program = self._program(bool(is_train))
         arrays = self._arrays
-        inputs = [array._sync() for array in arrays]
-        run = self._last = program.forward(inputs, [array.context for array in arrays])
+        try:
+            inputs = [array._sync() for array in arrays]
+            run = program.forward(inputs, [array.context for array in arrays])
+        except MXNetError as error:
+            if not error.late:
+                raise
+            return self._lose_outputs(Failure(error, late=True))
+        self._last, self._failure = run, None
         taken = list(inputs)
         self.outputs = []
         for entry in self._entries:
@@ -178,6 +187,18 @@ class Executor:
             self.outputs.append(NDArray(taken[-1], run.homes[entry].ctx))
         if self._watcher is not None:
             self._show(run)
+        return self.outputs
+
+    def _lose_outputs(self, failure: Failure) -> list[NDArray]:
+        """Outputs of a forward that failed as it ran: who reads them gets the error."""
+        known = list(zip(self._nodes, self._arrays, strict=True))
+        shapes = infer_shape(self._entries, {node: array.shape for node, array in known})
+        types = infer_dtype(self._entries, {node: array.dtype for node, array in known})
+        self._failure = failure
+        self.outputs = [nd.zeros(shapes.entries[entry], self._places[entry.node],
+                                 types.entries[entry]) for entry in self._entries]
+        for out in self.outputs:
+            out._variable().fail(failure)
         return self.outputs
 
     def set_monitor_callback(self, callback: Watcher, monitor_all: bool = False) -> None:
@@ -223,6 +244,8 @@ class Executor:
         Args:
             out_grads: gradients of the outputs, one or a list; None means ones.
         """
+        if self._failure is not None:
+            return self._lose_gradients(self._failure)
         if self._last is None:
             raise GradientError("backward: nothing was computed yet; call forward(is_train=True)")
         count = len(self._entries)
@@ -230,9 +253,14 @@ class Executor:
         if len(given) != count:
             raise ArgumentValueError(f"backward: expected {count} output gradients, "
                                      f"got {len(given)}")
-        grads = self._last.backward([
-            None if grad is None else grad.as_in_context(out.context)._sync()
-            for grad, out in zip(given, self.outputs, strict=True)])
+        try:
+            grads = self._last.backward([
+                None if grad is None else grad.as_in_context(out.context)._sync()
+                for grad, out in zip(given, self.outputs, strict=True)])
+        except MXNetError as error:
+            if not error.late:
+                raise
+            return self._lose_gradients(Failure(error, late=True))
         for node, target, req in zip(self._variables, self.grad_arrays, self._reqs, strict=True):
             if target is not None:
                 grad = grads.get(Entry(node, 0), 0)
@@ -241,6 +269,11 @@ class Executor:
                     raw += grad
                 else:
                     raw[...] = grad
+
+    def _lose_gradients(self, failure: Failure) -> None:
+        for target in self.grad_arrays:
+            if target is not None:
+                target._variable().fail(failure)
 
     # -- changing arrays -----------------------------------------------------------------------
 
