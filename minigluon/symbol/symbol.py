@@ -7,7 +7,13 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ..base import ArgumentError, ArgumentValueError, NotImplementedForSymbol, did_you_mean
+from ..base import (
+    ArgumentError,
+    ArgumentValueError,
+    NotForThisError,
+    NotImplementedForSymbol,
+    did_you_mean,
+)
 from ..graph import (
     Entry,
     Inferred,
@@ -281,6 +287,16 @@ class Symbol:
             f"{node.name} = {node.op.name if node.op else 'variable'}"
             f"({', '.join(output_name(entry) for entry in node.inputs)})"
             for node in topological(self.entries))
+
+    def optimize_for(self, backend: str, args: Any = None, aux: Any = None, ctx: Any = None,
+                     **kwargs: Any) -> Symbol:
+        """Partition the graph for a backend; none is built."""
+        raise NotForThisError(f"optimize_for: backend '{backend}' is not built: minigluon has no "
+                              "graph partitioners; executors and hybridize() fuse by themselves")
+
+    def get_backend_symbol(self, backend: str) -> Symbol:
+        """Partition the graph for a backend; none is built."""
+        return self.optimize_for(backend)
 
     # -- running -------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from minigluon.base import (
     ArgumentValueError,
     DTypeError,
     MXNetError,
+    NotForThisError,
     NotImplementedForSymbol,
     ShapeError,
 )
@@ -320,3 +321,9 @@ def test_constants():
 
 def test_debug_str_lists_the_nodes():
     assert sym.relu(sym.var("x"), name="r").debug_str() == "x = variable()\nr = relu(x)"
+
+
+def test_there_are_no_partitioners():
+    for call in (lambda x: x.optimize_for("TensorRT"), lambda x: x.get_backend_symbol("MKLDNN")):
+        with pytest.raises(NotForThisError, match="has no graph partitioners"):
+            call(sym.var("x"))
