@@ -1,13 +1,17 @@
-"""Graph to graph: common subexpressions merged. (What nothing needs is gone by itself.)"""
+"""Graph to graph: common subexpressions merged, single patterns replaced by one call.
+
+(What nothing needs is gone by itself.)
+"""
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..ops import Attrs
-from .ir import Entry, Node, impure, topological
+from ..ops import Attrs, find_operator
+from .ir import Entry, Node, impure, substitute, topological
+from .plan import Desc
 
-__all__ = ["merge_common"]
+__all__ = ["join_picks", "merge_common"]
 
 _PLAIN = (int, float, bool, str, type(None))
 
@@ -47,3 +51,27 @@ def _identity(attrs: Attrs) -> tuple[Any, ...] | None:
             return None
         parts.append((name, repr(value)))
     return tuple(parts)
+
+
+def join_picks(entries: Sequence[Entry], descs: Mapping[Entry, Desc], training: bool
+               ) -> list[Entry]:
+    """The gradient of ``pick(log_softmax(x), label)`` as one call.
+
+    By the rules it is an array of zeros with one number a row, as large as x, from which the next
+    call makes another.
+    """
+    given: dict[Entry, Entry] = {}
+    for node in topological(entries):
+        if node.op is None or node.op.name != "_log_softmax_grad":
+            continue
+        spread, out = node.inputs[0].node, node.inputs[1]
+        if spread.op is None or spread.op.name != "_pick_grad" or out not in descs:
+            continue
+        ndim, axis = len(descs[out][1]), spread.attrs["axis"]
+        if axis is None or (axis - node.attrs["axis"]) % ndim:
+            continue
+        op = find_operator("_log_softmax_pick_grad")
+        attrs = op.parse({"axis": axis, "mode": spread.attrs["mode"]})
+        joined = Node(op, f"{node.name}_pick", [spread.inputs[0], spread.inputs[2], out], attrs)
+        given[Entry(node, 0)] = Entry(joined, 0)
+    return substitute(entries, given) if given else list(entries)

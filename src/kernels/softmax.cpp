@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "kernels/places.h"
 #include "kernels/sets.h"
 #include "parallel.h"
 #include "registry.h"
@@ -164,6 +165,47 @@ std::unique_ptr<Step> make_output_grad(const std::vector<Desc>& in, const std::v
   return nullptr;
 }
 
+// Inputs: a gradient and a number for each row, the result of log_softmax.
+template <class T>
+class PickedBack final : public Step {
+ public:
+  using Pass = void (*)(int64_t count, const void* y, void* dx, double grad, int64_t place);
+  PickedBack(Pass pass, PlaceOf place, const Rows& rows)
+      : pass_(pass), place_(place), rows_(rows) {}
+  bool inplace(int input, int) const override { return input == 2; }
+  void run(const void* const* in, void* const* out, void*) override {
+    parallel_for(rows_.outer, 0.7 * static_cast<double>(rows_.count),
+                 [&](int64_t begin, int64_t end) {
+                   for (int64_t r = begin; r < end; ++r)
+                     pass_(rows_.count, static_cast<const T*>(in[2]) + r * rows_.count,
+                           static_cast<T*>(out[0]) + r * rows_.count,
+                           static_cast<double>(static_cast<const T*>(in[0])[r]),
+                           place_(in[1], r, rows_.count));
+                 });
+  }
+
+ private:
+  Pass pass_;
+  PlaceOf place_;
+  Rows rows_;
+};
+
+std::unique_ptr<Step> make_picked_back(const std::vector<Desc>& in, const std::vector<Desc>& out,
+                                       const Attrs& attrs) {
+  const Desc& y = in[2];
+  const Rows rows = rows_along(y, attrs.get<int64_t>("axis", -1));
+  PlaceOf place = place_for(in[1].dtype, attrs);
+  if (rows.inner != 1 || y.size() == 0 || place == nullptr || in[0].dtype != y.dtype ||
+      out[0].dtype != y.dtype || in[0].size() != rows.outer || in[1].size() != rows.outer)
+    return nullptr;
+  if (y.dtype == DType::f32)
+    return std::make_unique<PickedBack<float>>(MG_PICK(picked_back<float>), place, rows);
+  if (y.dtype == DType::f64)
+    return std::make_unique<PickedBack<double>>(MG_PICK(picked_back<double>), place, rows);
+  return nullptr;
+}
+
+MG_KERNEL("_log_softmax_pick_grad", make_picked_back);
 MG_KERNEL("softmax", make_softmax<forward>);
 MG_KERNEL("log_softmax", make_softmax<forward_log>);
 MG_KERNEL("_softmax_grad", make_softmax<backward>);

@@ -129,6 +129,19 @@ struct Softmax {
   }
 };
 
+// dx = -e^y g, and g more at the place: what goes back from one picked element a row.
+template <class T>
+void picked_back(int64_t count, const void* y, void* dx, double grad, int64_t place) {
+  using S = Softmax<T>;
+  const T* from = static_cast<const T*>(y);
+  T* to = static_cast<T*>(dx);
+  const auto g = all<T>(static_cast<T>(-grad));
+  S::each(count, [&](int64_t i, auto m) {
+    S::put(to + i, exp_of<T>(S::get(from + i, m)) * g, m);
+  });
+  to[place] += static_cast<T>(grad);
+}
+
 template <class T>
 RowPass softmax_pass(int kind) {
   using S = Softmax<T>;

@@ -11,6 +11,7 @@ from minigluon.device import device_of
 from minigluon.dispatch import call
 from minigluon.graph import Entry, F, Node, gradient, topological
 from minigluon.graph.fuse import fuse
+from minigluon.graph.rewrite import join_picks
 
 _DEVICE = device_of(cpu())
 
@@ -143,3 +144,17 @@ def test_random_graphs(seed: int) -> None:
             lambda x, y: F.sigmoid(x),
         ][random.integers(0, 6)](x, y))
     _checked([pool[i] for i in random.integers(2, len(pool), 4)], given)
+
+
+@pytest.mark.parametrize(("axis", "pick_axis"), [(-1, -1), (-1, 1), (1, -1), (0, 0), (0, 1)])
+def test_gradient_of_a_picked_log_softmax(axis: int, pick_axis: int) -> None:
+    x, label, head = _var("x"), _var("label"), _var("head")
+    out = F.pick(F.log_softmax(x, axis=axis), label, axis=pick_axis)
+    [grad] = gradient([out], [head], [x])
+    assert grad is not None
+    given = {x: _array(4, 4), label: np.array([0, 3, 2, 2], "f"), head: _array(4)}
+    plain = _run([grad], given)
+    descs = {entry: (value.dtype.name, value.shape) for entry, value in plain.items()}
+    [joined] = join_picks([grad], descs, training=True)
+    np.testing.assert_allclose(_run([joined], given)[joined], plain[grad], rtol=1e-5, atol=1e-6)
+    assert ("_pick_grad" in _names([joined])) == ((axis - pick_axis) % 2 == 1)

@@ -271,6 +271,8 @@ _add("softmax", [_r(3, 4), np.array([1, 4, 2])], {"use_length": True}, wrt=(0,),
                                       for row, k in zip(x, n, strict=True)]),
      bad=[([_r(3, 4), np.array([1, 4])], {"use_length": True}, ShapeError, "shapes of length"),
           ([_r(3, 4)], {"use_length": True}, ArgumentError, "missing input 'length'")])
+_add("_log_softmax_pick_grad", [_r(3), np.array([1, 0, 9]), _r(3, 4)], grad=False,
+     reference=lambda g, i, y: g[:, None] * (np.eye(4)[np.minimum(i, 3)] - np.exp(y)))
 for _axis in (-1, 1):
     _add("_softmax_grad", [_r(3, 4, 2), _r(3, 4, 2)], {"axis": _axis}, second_order=True,
          reference=lambda g, y, k=_axis: y * (g - (g * y).sum(k, keepdims=True)))

@@ -5,12 +5,12 @@ from typing import Any, Literal
 
 from ...base import ShapeError
 from ..attrs import DType
-from ..operator import Attrs, MaybeShape, operator
+from ..operator import Attrs, MaybeShape, find_operator, operator
 from ..rules import axis_of, follow_dtype, like_shape, merge_shapes, same_shape
 
-__all__ = ["log_softmax", "log_softmax_grad", "softmax", "softmax_activation",
-           "softmax_cross_entropy", "softmax_grad", "softmax_output", "softmax_output_grad",
-           "softmin", "subtract_one_hot"]
+__all__ = ["log_softmax", "log_softmax_grad", "log_softmax_pick_grad", "softmax",
+           "softmax_activation", "softmax_cross_entropy", "softmax_grad", "softmax_output",
+           "softmax_output_grad", "softmin", "subtract_one_hot"]
 
 Shapes = list[MaybeShape]
 
@@ -177,6 +177,15 @@ def _log_softmax_second(F: Any, u: Any, grad: Any, dy: Any, out: Any, *, axis: i
 def log_softmax_grad(xp: Any, dy: Any, out: Any, *, axis: int = -1) -> Any:
     """Gradient of log_softmax for its data, from its result: dy - exp(out) sum(dy)."""
     return dy - xp.exp(out) * _total(xp, dy, axis)
+
+
+@operator("_log_softmax_pick_grad", infer=like_shape(2), infer_dtype=follow_dtype(2))
+def log_softmax_pick_grad(xp: Any, dy: Any, index: Any, out: Any, *, axis: int = -1,
+                          mode: str = "clip") -> Any:
+    """What goes back through ``pick(log_softmax(x), index)``: one step in place of two arrays as
+    large as x. ``graph/rewrite.py`` puts it there."""
+    spread = find_operator("_pick_grad").body(xp, dy, out, index, axis=axis, mode=mode)
+    return log_softmax_grad.body(xp, spread, out, axis=axis)
 
 
 # -- older forms --------------------------------------------------------------------------------
