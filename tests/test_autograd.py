@@ -1,4 +1,4 @@
-"""autograd behaviour (behaviours.md section 15)."""
+"""autograd: record, pause, gradients, Function, second order."""
 import gc
 import json
 import threading

@@ -1,4 +1,4 @@
-"""Callbacks: what they log, when; the whole epoch's metric beside the intervals' (report B89)."""
+"""Callbacks: what they log, when; the whole epoch's metric beside the intervals'."""
 from __future__ import annotations
 
 import logging

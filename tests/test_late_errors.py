@@ -1,4 +1,4 @@
-"""Errors that only running an operator can tell: raised to who reads, once (behaviours.md 17)."""
+"""Errors that only running an operator can tell: raised to who reads, once."""
 from __future__ import annotations
 
 import threading

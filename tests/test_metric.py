@@ -37,7 +37,7 @@ def test_accuracy_of_2d_labels_uses_axis() -> None:
 
 
 def test_whole_epoch_and_interval_are_two_values() -> None:
-    """B89: a display that resets the local value must not spoil the epoch's."""
+    """A display that resets the local value must not spoil the epoch's."""
     accuracy = metric.Accuracy()
     hits = [1, 0, 1, 1, 0, 1, 1, 1, 0, 1]
     for i, hit in enumerate(hits):

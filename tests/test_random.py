@@ -1,4 +1,4 @@
-"""mx.random.seed: repeatable streams per device (behaviours.md 19, reports B58, B59)."""
+"""mx.random.seed: repeatable streams per device."""
 import subprocess
 import sys
 

@@ -28,7 +28,7 @@ class Trainer:
     """Apply an optimizer to a set of Parameters.
 
     `batch_size` of `step` is that of one worker's gradients summed: N workers with batches of B
-    and ``step(N * B)`` do what one worker does with a batch of N * B (B31).
+    and ``step(N * B)`` do what one worker does with a batch of N * B.
 
     Args:
         params: Parameters by name (``net.collect_params()``; taken in the order of the names) or a
@@ -378,9 +378,9 @@ class Trainer:
     # -- files ----------------------------------------------------------------------------------
 
     def save_states(self, fname: str) -> None:
-        """Write optimizer and states to a file, also before the first step (B23).
+        """Write optimizer and states to a file, also before the first step.
 
-        The file is replaced as a whole or not at all; states of every context are kept (B22).
+        The file is replaced as a whole or not at all; states of every context are kept.
         """
         self._ensure_ready()
         if self._update_on_kvstore:
@@ -404,7 +404,7 @@ class Trainer:
 
 
 def _check_reached(param: Parameter) -> None:
-    """An error that says which layer no forward has reached (B62)."""
+    """An error that says which layer no forward has reached."""
     if param._deferred_init:
         raise DeferredInitializationError(
             f"Trainer: Parameter '{param.name}' still has no shape: its layer was not reached by "
@@ -415,7 +415,7 @@ def _check_reached(param: Parameter) -> None:
 
 
 def _in_order(params: Any) -> list[Parameter]:
-    """The Parameters by index, each once (B43)."""
+    """The Parameters by index, each once."""
     if isinstance(params, (Mapping, ParameterDict)):
         params = [params[name] for name in sorted(params.keys())]
     if not isinstance(params, (list, tuple)):

@@ -90,7 +90,7 @@ def clip_global_norm(arrays: Any, max_norm: float, check_isfinite: bool = True) 
     Args:
         arrays: arrays; or Parameters (a list or ``net.collect_params()``), whose gradients are
             meant: after ``trainer.allreduce_grads()`` the copies of one on several contexts, and
-            on several workers, are equal, so each Parameter counts once (B44).
+            on several workers, are equal, so each Parameter counts once.
         check_isfinite: warn about a norm that is not finite; costs waiting for the result.
 
     Returns:
@@ -242,7 +242,7 @@ def _fetch(url: str, fname: str, verify_ssl: bool) -> None:
             with open(fname, "wb") as file:
                 shutil.copyfileobj(answer, file)
         return
-    answer = requests.get(url, stream=True, verify=verify_ssl)
+    answer = requests.get(url, stream=True, verify=verify_ssl, timeout=60)
     if answer.status_code != 200:
         raise MXNetError(f"Failed downloading url {url}: HTTP status {answer.status_code}")
     with open(fname, "wb") as file:

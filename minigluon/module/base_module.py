@@ -184,7 +184,7 @@ class BaseModule:
             start = time.time()
             self._fit_epoch(epoch, train_data, eval_metric, batch_end_callback, monitor,
                             sparse_row_id_fn)
-            # not what the intervals of a Speedometer left over, but the whole epoch (report B89)
+            # not what the intervals of a Speedometer left over, but the whole epoch
             for name, value in eval_metric.get_global_name_value():
                 self.logger.info("Epoch[%d] Train-%s=%f", epoch, name, value)
             self.logger.info("Epoch[%d] Time cost=%.3f", epoch, time.time() - start)

@@ -192,7 +192,7 @@ class Optimizer:
             self.num_update = max(count, self.num_update)
 
     def _set_current_context(self, device: Any) -> None:
-        """Count the updates of each device apart: a step on several counts once (B20)."""
+        """Count the updates of each device apart: a step on several counts once."""
         counts = self._all_index_update_counts.get(device)
         if counts is None:
             counts = self._all_index_update_counts[device] = dict(self._begin_counts)

@@ -82,7 +82,7 @@ def get_updater(optimizer: Optimizer) -> Updater:
 def save_states(fname: str, updaters: Sequence[Updater], dump_optimizer: bool = False) -> None:
     """Write the states of one model's updaters, one for each context, to a file.
 
-    The file is replaced as a whole or, on any error, not at all (B68).
+    The file is replaced as a whole or, on any error, not at all.
     """
     draft = f"{os.path.realpath(fname)}.{secrets.token_hex(6)}.tmp"
     content = _dumped(updaters, dump_optimizer)
@@ -106,7 +106,7 @@ def load_states(fname: str, updaters: Sequence[Updater]) -> None:
 
 def _dumped(updaters: Sequence[Updater], dump_optimizer: bool) -> bytes:
     """The first one's states come as MXNet writes them: a pickled dict by index, or a pair of it
-    and the optimizer. What differs on further contexts (B22) is added at the end.
+    and the optimizer. What differs on further contexts is added at the end.
     """
     first = updaters[0]
     rest = [_different(first.states, updater.states) for updater in updaters[1:]]

@@ -105,7 +105,7 @@ def test_auto_reload_pool_ends_too():
     assert set(children()) <= set(before)
 
 
-def test_breaking_off_is_quiet_and_complete():  # B53
+def test_breaking_off_is_quiet_and_complete():
     result = run("""
         import os, subprocess
         import numpy as np
@@ -123,7 +123,7 @@ def test_breaking_off_is_quiet_and_complete():  # B53
 
 
 @pytest.mark.parametrize("end", ["", "raise SystemExit(0)", "del loader"])
-def test_quiet_at_interpreter_exit(end):  # B56
+def test_quiet_at_interpreter_exit(end):
     result = run(f"""
         import numpy as np
         from minigluon.gluon.data import DataLoader
@@ -135,7 +135,7 @@ def test_quiet_at_interpreter_exit(end):  # B56
     assert (result.returncode, result.stderr) == (0, "")
 
 
-def test_shared_memory_is_flat_and_gone():  # B55
+def test_shared_memory_is_flat_and_gone():
     def mappings(pid, what):
         with open(f"/proc/{pid}/maps") as file:
             return file.read().count(what)
@@ -169,7 +169,7 @@ ENDLESS = """
 
 
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT])
-def test_workers_end_with_a_killed_parent(sign):  # B11, B55
+def test_workers_end_with_a_killed_parent(sign):
     shared = named_segments()
     parent = start(ENDLESS)
     try:

@@ -80,7 +80,7 @@ def test_bad_batch_arguments():
 
 
 @pytest.mark.parametrize("shuffle", [True, False])
-def test_ranks_cover_everything_once_without_a_seed(shuffle):  # B52
+def test_ranks_cover_everything_once_without_a_seed(shuffle):
     parts = [SplitSampler(8, 4, rank, shuffle=shuffle) for rank in range(4)]
     for _ in range(3):
         taken = [index for part in parts for index in part]
@@ -89,7 +89,7 @@ def test_ranks_cover_everything_once_without_a_seed(shuffle):  # B52
 
 @pytest.mark.parametrize("last", ["wrap", "drop"])
 @pytest.mark.parametrize(("length", "count"), [(101, 2), (10, 4), (7, 3), (3, 5)])
-def test_every_part_has_the_same_length(length, count, last):  # B02
+def test_every_part_has_the_same_length(length, count, last):
     parts = [SplitSampler(length, count, rank, last=last) for rank in range(count)]
     taken = [list(part) for part in parts]
     size = length // count if last == "drop" else -(-length // count)

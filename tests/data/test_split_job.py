@@ -1,4 +1,4 @@
-"""SplitSampler in a real job: equal steps on all workers, every sample, no seed given (B02)."""
+"""SplitSampler in a real job: equal steps on all workers, every sample, no seed given."""
 import os
 import re
 import subprocess

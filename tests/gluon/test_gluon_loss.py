@@ -122,7 +122,6 @@ def test_full_poisson_adds_stirling_only_above_one() -> None:
 
 
 def test_one_hot_labels_get_a_hint() -> None:
-    """B83."""
     pred, label = nd.zeros((32, 51)), nd.zeros((32, 51))
     for hybrid in (False, True):
         block = losses.SoftmaxCrossEntropyLoss()

@@ -260,7 +260,6 @@ def test_a_wrong_call_is_explained() -> None:
 
 
 def test_files_know_the_structure_only(tmp_path: Path) -> None:
-    """B65."""
     def make() -> nn.Sequential:
         net = nn.Sequential()
         net.add(rnn.LSTM(8), rnn.LSTM(8), nn.Dense(2))

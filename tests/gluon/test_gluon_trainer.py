@@ -200,7 +200,6 @@ def test_all_parameters_are_on_the_same_contexts() -> None:
 
 
 def test_a_shared_parameter_counts_once() -> None:
-    """B43."""
     first = gluon.nn.Dense(4, in_units=4)
     second = gluon.nn.Dense(4, in_units=4, params=first.params)
     net = gluon.nn.HybridSequential()
@@ -238,7 +237,6 @@ def test_deferred_parameters_enter_the_store_when_they_are_known(update_on_kvsto
 
 
 def test_a_layer_that_forward_never_reached() -> None:
-    """B62."""
     net = gluon.nn.HybridSequential(prefix="net_")
     with net.name_scope():
         net.add(gluon.nn.Dense(3))
@@ -317,7 +315,6 @@ def test_set_learning_rate_and_an_optimizer_of_ones_own() -> None:
 
 @pytest.mark.parametrize("name", ["sgd", "adam"])
 def test_two_contexts_with_halves_equal_one_with_the_whole(name: str) -> None:
-    """B20."""
     batch = np.random.default_rng(0).normal(size=(8, 3)).astype("float32")
 
     def train(contexts: list[mx.Context]) -> gluon.Trainer:
@@ -355,7 +352,7 @@ def _steps(x: gluon.Parameter, trainer: gluon.Trainer, count: int) -> None:
 
 @pytest.mark.parametrize("update_on_kvstore", [True, False])
 def test_states_of_all_contexts_survive(tmp_path: Path, update_on_kvstore: bool) -> None:
-    """B22, and B23: loaded before the first step."""
+    """Also when they are loaded before the first step."""
     path = str(tmp_path / "trainer.states")
     x, trainer = _momentum_trainer(CTX, update_on_kvstore)
     _steps(x, trainer, 2)

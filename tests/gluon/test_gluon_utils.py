@@ -22,7 +22,6 @@ CTX = [mx.cpu(0), mx.cpu(1)]
 @pytest.mark.parametrize("size", [38, 31, 71, 8, 9])
 @pytest.mark.parametrize("axis", [0, 1])
 def test_uneven_parts_differ_by_one_and_keep_the_order(size: int, axis: int) -> None:
-    """B61."""
     values = np.arange(size * 2).reshape((size, 2) if axis == 0 else (2, size))
     parts = utils.split_data(nd.array(values), 8, batch_axis=axis, even_split=False)
     expected = np.array_split(values, 8, axis=axis)
@@ -72,7 +71,6 @@ def test_a_norm_that_is_not_finite_warns_once_if_looked_at() -> None:
 
 @pytest.mark.parametrize("whole", [False, True])
 def test_parameters_on_several_contexts_count_once(whole: bool) -> None:
-    """B44."""
     batch = np.random.default_rng(0).normal(size=(8, 3)).astype("float32") * 10
     norms, values = [], []
     for contexts in (CTX, CTX[:1]):

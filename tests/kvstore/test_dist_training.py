@@ -1,4 +1,4 @@
-"""Distributed training equals training in one process (design.md 6, report B31)."""
+"""Distributed training equals training in one process."""
 import os
 import re
 import subprocess

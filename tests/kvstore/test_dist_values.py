@@ -65,7 +65,7 @@ for i in range(3):
     a = nd.ones((4,)) * (kv.rank + 1)
     kv.pushpull(5, a)               # in place: the sum over the workers, not added up
     assert (a.asnumpy() == n * (n + 1) / 2).all()
-big = nd.ones((1000000,))           # B29: the value at the call counts, whatever comes after
+big = nd.ones((1000000,))           # the value at the call counts, whatever comes after
 kv.init(6, nd.zeros((1000000,)))
 for i in range(50):
     big[:] = 1
@@ -222,7 +222,7 @@ def steps(kv, count, outs):
 SAVE = STATES + """
 kv = mx.kv.create("dist_sync")
 outs = fresh(kv)
-kv.save_optimizer_states(path + ".early", dump_optimizer=True)  # before the first step (B23)
+kv.save_optimizer_states(path + ".early", dump_optimizer=True)  # before the first step
 steps(kv, 2, outs)
 kv.save_optimizer_states(path + str(kv.rank), dump_optimizer=True)
 np.savez(path + f"{kv.rank}.npz", *[o.asnumpy() for o in outs])

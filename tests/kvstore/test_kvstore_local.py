@@ -124,7 +124,6 @@ def test_pushpull_in_place_and_broadcast() -> None:
 
 
 def test_a_push_takes_the_value_of_its_moment() -> None:
-    """B29."""
     kv, value = _store(), nd.ones(SHAPE)
     kv.push(3, value)
     value[:] = 7
@@ -222,7 +221,6 @@ def test_optimizer_states_go_through_a_file(tmp_path: Path) -> None:
 
 
 def test_a_failed_save_leaves_the_old_file(tmp_path: Path, monkeypatch: Any) -> None:
-    """B68."""
     kv, path = _store(), tmp_path / "kv.states"
     kv.set_optimizer(opt.SGD(momentum=0.5))
     kv.push(3, nd.ones(SHAPE))

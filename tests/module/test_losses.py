@@ -1,4 +1,4 @@
-"""Losses of gluon as the heads of symbols that a Module trains (behaviours.md section 8)."""
+"""Losses of gluon as the heads of symbols that a Module trains."""
 from __future__ import annotations
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""NDArray behaviour (behaviours.md section 14): making, indexing, views, arithmetic, errors."""
+"""NDArray behaviour: making, indexing, views, arithmetic, errors."""
 import copy
 import pickle
 

@@ -127,7 +127,7 @@ class Nested(nn.HybridBlock):
 
 
 @pytest.mark.parametrize("units", [3, 0])
-def test_nests_and_parameterless_nets_come_back(units, tmp_path):  # B70
+def test_nests_and_parameterless_nets_come_back(units, tmp_path):
     net, path = Nested(units), str(tmp_path / "net")
     net.initialize()
     net.hybridize()
@@ -141,7 +141,7 @@ def test_nests_and_parameterless_nets_come_back(units, tmp_path):  # B70
     equal(also, e)
 
 
-def test_one_block_used_three_times(tmp_path):  # B71
+def test_one_block_used_three_times(tmp_path):
     class Thrice(nn.HybridBlock):
         def __init__(self, **kwargs):
             super().__init__(**kwargs)

@@ -2,7 +2,7 @@
 
 Worker 0 declares a key and gets its placement at once; it then gives the servers the first value
 and reports the key as initialised. The same declaration of another worker is answered when that is
-done, so no worker can pull, or push to, a key without a value (B28), and a worker that disagrees
+done, so no worker can pull, or push to, a key without a value, and a worker that disagrees
 about shape or type hears it at `init`, not a thousand steps later.
 """
 from __future__ import annotations

@@ -209,7 +209,7 @@ class DistKVStore(KVStoreBase):
         return self._optimizer is not None and not elementwise(self._optimizer)
 
     def _gather_whole(self) -> None:
-        """Bring keys that are cut to one server each: the optimizer has to see them whole (B25)."""
+        """Bring keys that are cut to one server each: the optimizer has to see them whole."""
         cut = [place for place in self._places.values() if len(place.servers) > 1]
         if not cut:
             return
