@@ -43,7 +43,6 @@ class Executor:
     Attributes:
         arg_arrays, grad_arrays, aux_arrays: in the order of the symbol's lists; a gradient that is
             not computed is None.
-        arg_dict, grad_dict, aux_dict: the same by name.
         outputs: of the last forward.
 
     >>> import minigluon as mx
@@ -73,9 +72,9 @@ class Executor:
                             for grad, req in zip(grads, reqs, strict=True)]
         self._reqs = list(reqs)
         names = [node.name for node in self._variables]
-        self.arg_dict = dict(zip(names, self.arg_arrays, strict=True))
-        self.grad_dict = dict(zip(names, self.grad_arrays, strict=True))
-        self.aux_dict = {node.name: array
+        self._arg_dict = dict(zip(names, self.arg_arrays, strict=True))
+        self._grad_dict = dict(zip(names, self.grad_arrays, strict=True))
+        self._aux_dict = {node.name: array
                          for node, array in zip(self._states, self.aux_arrays, strict=True)}
         self.outputs: list[NDArray] = []
         self._programs: dict[tuple[bool, bool], Program] = {}
@@ -143,6 +142,21 @@ class Executor:
     @property
     def _arrays(self) -> list[NDArray]:
         return [*self.arg_arrays, *self.aux_arrays]
+
+    @property
+    def arg_dict(self) -> dict[str, NDArray]:
+        """The arguments by name."""
+        return self._arg_dict
+
+    @property
+    def grad_dict(self) -> dict[str, NDArray | None]:
+        """The gradients by the name of their argument; None where none is computed."""
+        return self._grad_dict
+
+    @property
+    def aux_dict(self) -> dict[str, NDArray]:
+        """The auxiliary states by name."""
+        return self._aux_dict
 
     @property
     def output_dict(self) -> dict[str, NDArray]:
