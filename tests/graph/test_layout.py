@@ -58,7 +58,10 @@ class Residual(HybridBlock):
         return F.mean(both, axis=1), F.flatten(b), F.Pooling(both, kernel=(2, 2), stride=(2, 2))
 
 
-def run(net: HybridBlock, x: np.ndarray[Any, Any], train: bool = True) -> list[np.ndarray[Any, Any]]:
+Array = np.ndarray[Any, Any]
+
+
+def run(net: HybridBlock, x: Array, train: bool = True) -> list[Array]:
     """Outputs, the data's gradient, the parameters' gradients and running statistics."""
     data = nd.array(x)
     data.attach_grad()
@@ -79,6 +82,7 @@ def run(net: HybridBlock, x: np.ndarray[Any, Any], train: bool = True) -> list[n
 def test_results_stay(make: Any, kind: Any, train: bool, monkeypatch: Any) -> None:
     monkeypatch.setattr(layout, "_choose", lambda *_: kind)
     x = np.random.default_rng(3).standard_normal((16, 2, 8, 8)).astype("float32")
+    mx.random.seed(7)
     net = make()
     net.initialize(mx.init.Xavier())
     net(nd.array(x))
@@ -88,7 +92,8 @@ def test_results_stay(make: Any, kind: Any, train: bool, monkeypatch: Any) -> No
         p.set_data(nd.array(states[name]))
     net.hybridize()
     for got, want in zip(run(net, x, train), wanted, strict=True):
-        np.testing.assert_allclose(got, want, rtol=1e-4, atol=2e-5)
+        scale = max(1.0, float(np.abs(want).max()))  # sums of large terms may be near 0
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=2e-5 * scale)
 
 
 def image_chain() -> tuple[Entry, dict[Node, Any]]:
