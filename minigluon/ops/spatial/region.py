@@ -277,7 +277,7 @@ def roi_align(
     >>> import minigluon as mx
     >>> x = mx.nd.arange(4).reshape((1, 1, 2, 2))
     >>> mx.nd.contrib.ROIAlign(x, mx.nd.array([[0, 0, 0, 1, 1]]), pooled_size=(1, 1),
-    ...                        spatial_scale=1).asscalar()
+    ...                        spatial_scale=1).item()
     1.5
     """
     attrs = {"pooled_size": pooled_size, "spatial_scale": spatial_scale,

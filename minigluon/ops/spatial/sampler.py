@@ -186,7 +186,7 @@ def bilinear_sampler(xp: Any, data: Array, grid: Array, *, cudnn_off: bool | Non
 
     >>> import minigluon as mx
     >>> x = mx.nd.array([1, 3]).reshape((1, 1, 1, 2))
-    >>> mx.nd.BilinearSampler(x, mx.nd.zeros((1, 2, 1, 1))).asscalar()
+    >>> mx.nd.BilinearSampler(x, mx.nd.zeros((1, 2, 1, 1))).item()
     2.0
     """
     _sampler_shape([data.shape, grid.shape], {})
