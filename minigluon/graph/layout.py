@@ -187,7 +187,7 @@ def _seconds(node: Node, shapes: Mapping[Entry, Shape], layout: _Layout, trainin
     if key not in _measured:
         x, y = _laid_out(data, layout), _laid_out(out, layout)
         w = weight if layout is _NHWC else (*weight, 1)
-        calls = [("Convolution", (x, w), y)]
+        calls: list[tuple[str, tuple[Shape, ...], Shape]] = [("Convolution", (x, w), y)]
         if training:
             calls += [("_conv_grad_weight", (y, x, w), w)]
             if node.inputs[0].node.op is not None:
