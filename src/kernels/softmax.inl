@@ -25,14 +25,22 @@ struct Softmax {
     return value;
   }
 
+  // A nan may be passed over here: it makes the sum nan.
+  static MG_INLINE V larger(V a, V b) { return a > b ? a : b; }
   static MG_INLINE T largest(const T* x, int64_t n) {
-    V best = all<T>(-std::numeric_limits<T>::infinity());
-    const V low = best;
-    each(n, [&](int64_t i, auto m) { best = max_of<T>(best, rest(get(x + i, m), low, m)); });
+    const V low = all<T>(-std::numeric_limits<T>::infinity());
+    V best[4] = {low, low, low, low};
+    int64_t i = 0;
+    for (; i + 4 * N <= n; i += 4 * N)
+      for (int k = 0; k < 4; ++k) best[k] = larger(load<T>(x + i + k * N), best[k]);
+    each(n - i, [&](int64_t j, auto m) {
+      best[0] = larger(rest(get(x + i + j, m), low, m), best[0]);
+    });
+    best[0] = larger(larger(best[0], best[1]), larger(best[2], best[3]));
     T part[N];
-    std::memcpy(part, &best, sizeof(part));
+    std::memcpy(part, &best[0], sizeof(part));
     T top = part[0];
-    for (int i = 1; i < N; ++i) top = part[i] > top || part[i] != part[i] ? part[i] : top;
+    for (int k = 1; k < N; ++k) top = part[k] > top ? part[k] : top;
     return top;
   }
 
@@ -60,7 +68,7 @@ struct Softmax {
   template <class M>
   static MG_INLINE void column(const T* x, T* y, int64_t count, int64_t inner, bool log, M m) {
     V top = get(x, m);
-    for (int64_t c = 1; c < count; ++c) top = max_of<T>(top, get(x + c * inner, m));
+    for (int64_t c = 1; c < count; ++c) top = larger(get(x + c * inner, m), top);
     V total = {};
     for (int64_t c = 0; c < count; ++c) {
       V e = exp_of<T>(get(x + c * inner, m) - top);
