@@ -198,9 +198,20 @@ for name, attrs in (("exp", {}), ("softmax", {"axis": 1}), ("sum", {"axis": (0, 
 """
 
 
+def _printed(**environment: str) -> str:
+    return subprocess.run(
+        [sys.executable, "-c", _TWO_THREADS], capture_output=True, text=True, check=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment}).stdout
+
+
 def test_two_threads_give_the_same_bits() -> None:
-    seen = {subprocess.run([sys.executable, "-c", _TWO_THREADS], capture_output=True, text=True,
-                           check=True, env={**os.environ, "OMP_NUM_THREADS": threads,
-                                            "PYTHONPATH": os.pathsep.join(sys.path)}).stdout
-            for threads in ("1", "2")}
+    seen = {_printed(OMP_NUM_THREADS=threads) for threads in ("1", "2")}
     assert len(seen) == 1 and len(next(iter(seen))) > 1000
+
+
+@pytest.mark.parametrize("isa", ["base", "v3"])
+def test_other_instruction_sets(isa: str) -> None:
+    best, other = ([np.frombuffer(bytes.fromhex(line), "f4") for line in text.split()]
+                   for text in (_printed(), _printed(MINIGLUON_ISA=isa)))
+    for a, b in zip(best, other, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
