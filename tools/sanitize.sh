@@ -16,4 +16,5 @@ library() { "${CXX:-g++}" -print-file-name="$1"; }
 export LD_PRELOAD="$(library libasan.so) $(library libubsan.so) $(library libstdc++.so)"
 export ASAN_OPTIONS=detect_leaks=0:abort_on_error=1 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-2} PYTHONPATH=.
-exec "$python" -m pytest -q -p no:cacheprovider "${@:-tests/native}"
+# The sanitizers write to the process's own stderr: pytest must not catch it.
+exec "$python" -m pytest -q --capture=sys -p no:cacheprovider "${@:-tests/native}"

@@ -209,15 +209,18 @@ MG_INLINE VecOf<T> expm1_of(VecOf<T> x) {
 template <class T>
 MG_INLINE VecOf<T> log_parts(VecOf<T> x, VecOf<T>* e) {
   using C = Vec<T>;
-  typedef std::make_unsigned_t<typename C::Int> UI __attribute__((vector_size(MG_WIDTH)));
+  // Unsigned: nan and what is out of range wrap here, and the caller puts the right value in.
+  using U = std::make_unsigned_t<typename C::Int>;
+  typedef U UI __attribute__((vector_size(MG_WIDTH)));
   MaskOf<T> tiny = x < std::numeric_limits<T>::min();
   x = tiny ? x * C::grow : x;
-  constexpr typename C::Int lift = typename C::Int(C::bias) << C::mantissa;
-  MaskOf<T> k = reinterpret_cast<MaskOf<T>>(
-                    reinterpret_cast<UI>(bits<T>(x) - C::sqrt_half + lift) >> C::mantissa) -
-                C::bias;
-  VecOf<T> m = from_bits<T>(bits<T>(x) - (k << C::mantissa));
-  VecOf<T> whole = from_bits<T>(k + bits<T>(all<T>(C::magic))) - C::magic;
+  constexpr U lift = U(C::bias) << C::mantissa;
+  const UI word = reinterpret_cast<UI>(bits<T>(x));
+  const UI k = ((word - U(C::sqrt_half) + lift) >> C::mantissa) - U(C::bias);
+  VecOf<T> m = from_bits<T>(reinterpret_cast<MaskOf<T>>(word - (k << C::mantissa)));
+  VecOf<T> whole = from_bits<T>(reinterpret_cast<MaskOf<T>>(
+                       k + reinterpret_cast<UI>(bits<T>(all<T>(C::magic))))) -
+                   C::magic;
   *e = whole - (tiny ? all<T>(T(C::grow_bits)) : all<T>(T(0)));
   return m;
 }
