@@ -11,7 +11,30 @@ from ..ndarray import NDArray
 __all__ = ["PrefetchingIter", "ResizeIter"]
 
 
-class ResizeIter(DataIter):
+class _Around(DataIter):
+    """An iterator that shows whole batches of others: ``current_batch``."""
+
+    current_batch: DataBatch | None = None
+
+    def _current(self) -> DataBatch:
+        assert self.current_batch is not None, (
+            f"{type(self).__name__}: no batch yet; call next() first")
+        return self.current_batch
+
+    def getdata(self) -> list[NDArray]:
+        return self._current().data or []
+
+    def getlabel(self) -> list[NDArray] | None:
+        return self._current().label
+
+    def getindex(self) -> Any:
+        return self._current().index
+
+    def getpad(self) -> int | None:
+        return self._current().pad
+
+
+class ResizeIter(_Around):
     """Another iterator with epochs of `size` batches: cut short, or begun again as often as needed.
 
     Args:
@@ -28,7 +51,6 @@ class ResizeIter(DataIter):
         self.size = size
         self.reset_internal = reset_internal
         self.cur = 0
-        self.current_batch: DataBatch | None = None
         for word in ("provide_data", "provide_label", "default_bucket_key"):
             if hasattr(data_iter, word):
                 setattr(self, word, getattr(data_iter, word))
@@ -57,24 +79,8 @@ class ResizeIter(DataIter):
             return False
         return True
 
-    def _current(self) -> DataBatch:
-        assert self.current_batch is not None, "ResizeIter: no batch yet; call iter_next() first"
-        return self.current_batch
 
-    def getdata(self) -> list[NDArray]:
-        return self._current().data or []
-
-    def getlabel(self) -> list[NDArray] | None:
-        return self._current().label
-
-    def getindex(self) -> Any:
-        return self._current().index
-
-    def getpad(self) -> int | None:
-        return self._current().pad
-
-
-class PrefetchingIter(DataIter):
+class PrefetchingIter(_Around):
     """Iterators side by side, each making its next batch in a thread while this one is used.
 
     Args:
@@ -98,7 +104,6 @@ class PrefetchingIter(DataIter):
         self.n_iter = len(self.iters)
         self.rename_data, self.rename_label = rename_data, rename_label
         super().__init__(self.provide_data[0][1][0])
-        self.current_batch: DataBatch | None = None
         self._threads = ThreadPoolExecutor(self.n_iter, "minigluon-io")
         self._ahead: list[Future[DataBatch]] = []
         self._go_on()
@@ -163,19 +168,3 @@ class PrefetchingIter(DataIter):
         if not self.iter_next():
             raise StopIteration
         return self._current()
-
-    def _current(self) -> DataBatch:
-        assert self.current_batch is not None, "PrefetchingIter: no batch yet; call next() first"
-        return self.current_batch
-
-    def getdata(self) -> list[NDArray]:
-        return self._current().data or []
-
-    def getlabel(self) -> list[NDArray] | None:
-        return self._current().label
-
-    def getindex(self) -> Any:
-        return self._current().index
-
-    def getpad(self) -> int | None:
-        return self._current().pad

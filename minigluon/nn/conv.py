@@ -8,7 +8,7 @@ from ..base import ParameterMismatch
 from .activation import Activation
 from .hybrid import HybridBlock
 
-__all__ = ["Conv1D", "Conv2D", "Conv3D", "spatial", "spatial_layout"]
+__all__ = ["Conv1D", "Conv2D", "Conv3D", "ConvLayer", "Sizes", "spatial", "spatial_layout"]
 
 _LAYOUTS = {1: ("NCW", "NWC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
 
@@ -35,10 +35,11 @@ def spatial_layout(layout: str, axes: int, what: str) -> str:
     return layout
 
 
-class _Conv(HybridBlock):
-    """A convolution layer; its classes differ in the number of spatial axes."""
+class ConvLayer(HybridBlock):
+    """A convolution layer; its classes differ in the operator and the number of spatial axes."""
 
     _axes: int
+    _operator = "Convolution"
 
     def __init__(self, channels: int, kernel_size: Sizes, strides: Sizes, padding: Sizes,
                  dilation: Sizes, groups: int, layout: str, activation: str | None,
@@ -57,8 +58,8 @@ class _Conv(HybridBlock):
             "num_filter": channels, "num_group": groups, "no_bias": not use_bias,
             "layout": spatial_layout(layout, self._axes, kind),
         }
-        inner = in_channels // groups
-        shape = (channels, inner, *kernel) if layout[1] == "C" else (channels, *kernel, inner)
+        outer, inner = self._sides(channels, in_channels, groups)
+        shape = (outer, inner, *kernel) if layout[1] == "C" else (outer, *kernel, inner)
         with self.name_scope():
             self.weight = self.params.get("weight", shape=shape, init=weight_initializer,
                                           allow_deferred_init=True)
@@ -67,19 +68,21 @@ class _Conv(HybridBlock):
             self.act = None if activation is None else Activation(activation,
                                                                   prefix=activation + "_")
 
+    def _sides(self, channels: int, in_channels: int, groups: int) -> tuple[int, int]:
+        """The two sizes of the weight that are no kernel's."""
+        return channels, in_channels // groups
+
     def _alias(self) -> str:
         return "conv"
 
     def hybrid_forward(self, F: Any, x: Any, weight: Any, bias: Any = None) -> Any:
-        """One Convolution, then the activation."""
-        out = F.Convolution(x, weight, bias, name="fwd", **self._kwargs)
+        """One call of the operator, then the activation."""
+        out = getattr(F, self._operator)(x, weight, bias, name="fwd", **self._kwargs)
         return out if self.act is None else self.act(out)
 
     def __repr__(self) -> str:
         settings = self._kwargs
-        shape = self.weight.shape or (self._channels, 0)
-        inner = shape[1 if settings["layout"][1] == "C" else -1]
-        parts = [f"{inner or None} -> {shape[0]}", f"kernel_size={settings['kernel']}",
+        parts = [self._arrow(), f"kernel_size={settings['kernel']}",
                  f"stride={settings['stride']}"]
         if any(settings["pad"]):
             parts.append(f"padding={settings['pad']}")
@@ -93,8 +96,13 @@ class _Conv(HybridBlock):
             parts.append(repr(self.act))
         return f"{type(self).__name__}({', '.join(parts)})"
 
+    def _arrow(self) -> str:
+        shape = self.weight.shape or (self._channels, 0)
+        inner = shape[1 if self._kwargs["layout"][1] == "C" else -1]
+        return f"{inner or None} -> {shape[0]}"
 
-class Conv1D(_Conv):
+
+class Conv1D(ConvLayer):
     """A convolution over one spatial axis; arguments as those of Conv2D.
 
     Shapes: (N, C, W) -> (N, channels, W'), or (N, W, C) with layout='NWC'.
@@ -112,7 +120,7 @@ class Conv1D(_Conv):
                          **kwargs)
 
 
-class Conv2D(_Conv):
+class Conv2D(ConvLayer):
     """A convolution over two spatial axes.
 
     Args:
@@ -147,7 +155,7 @@ class Conv2D(_Conv):
                          **kwargs)
 
 
-class Conv3D(_Conv):
+class Conv3D(ConvLayer):
     """A convolution over three spatial axes; arguments as those of Conv2D.
 
     Shapes: (N, C, D, H, W) -> (N, channels, D', H', W'), or with layout='NDHWC'.

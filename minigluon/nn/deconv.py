@@ -4,75 +4,35 @@ from __future__ import annotations
 from typing import Any
 
 from ..base import ParameterMismatch
-from .activation import Activation
-from .conv import Sizes, spatial, spatial_layout
-from .hybrid import HybridBlock
+from .conv import ConvLayer, Sizes, spatial
 
 __all__ = ["Conv1DTranspose", "Conv2DTranspose", "Conv3DTranspose"]
 
 
-class _ConvTranspose(HybridBlock):
+class _ConvTranspose(ConvLayer):
     """A transposed convolution; its classes differ in the number of spatial axes."""
 
-    _axes: int
+    _operator = "Deconvolution"
 
     def __init__(self, channels: int, kernel_size: Sizes, strides: Sizes, padding: Sizes,
                  output_padding: Sizes, dilation: Sizes, groups: int, layout: str,
                  activation: str | None, use_bias: bool, weight_initializer: Any,
                  bias_initializer: Any, in_channels: int, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
         kind = type(self).__name__
         if channels % groups:
             raise ParameterMismatch(f"{kind}: channels: expected a multiple of groups={groups}, "
                                     f"got {channels}")
-        kernel = spatial(kernel_size, self._axes, f"{kind}: kernel_size")
-        self._channels = channels
-        self._in_channels = in_channels
-        self._kwargs: dict[str, Any] = {
-            "kernel": kernel,
-            "stride": spatial(strides, self._axes, f"{kind}: strides"),
-            "dilate": spatial(dilation, self._axes, f"{kind}: dilation"),
-            "pad": spatial(padding, self._axes, f"{kind}: padding"),
-            "num_filter": channels, "num_group": groups, "no_bias": not use_bias,
-            "layout": spatial_layout(layout, self._axes, kind),
-            "adj": spatial(output_padding, self._axes, f"{kind}: output_padding"),
-        }
-        inner = channels // groups
-        shape = ((in_channels, inner, *kernel) if layout[1] == "C"
-                 else (in_channels, *kernel, inner))
-        with self.name_scope():
-            self.weight = self.params.get("weight", shape=shape, init=weight_initializer,
-                                          allow_deferred_init=True)
-            self.bias = self.params.get("bias", shape=(channels,), init=bias_initializer,
-                                        allow_deferred_init=True) if use_bias else None
-            self.act = None if activation is None else Activation(activation,
-                                                                  prefix=activation + "_")
+        super().__init__(channels, kernel_size, strides, padding, dilation, groups, layout,
+                         activation, use_bias, weight_initializer, bias_initializer, in_channels,
+                         **kwargs)
+        self._kwargs["adj"] = spatial(output_padding, self._axes, f"{kind}: output_padding")
 
-    def _alias(self) -> str:
-        return "conv"
+    def _sides(self, channels: int, in_channels: int, groups: int) -> tuple[int, int]:
+        return in_channels, channels // groups
 
-    def hybrid_forward(self, F: Any, x: Any, weight: Any, bias: Any = None) -> Any:
-        """One Deconvolution, then the activation."""
-        out = F.Deconvolution(x, weight, bias, name="fwd", **self._kwargs)
-        return out if self.act is None else self.act(out)
-
-    def __repr__(self) -> str:
-        settings = self._kwargs
+    def _arrow(self) -> str:
         shape = self.weight.shape or (0, self._channels)
-        inner = shape[1 if settings["layout"][1] == "C" else -1]
-        parts = [f"{inner} -> {shape[0]}", f"kernel_size={settings['kernel']}",
-                 f"stride={settings['stride']}"]
-        if any(settings["pad"]):
-            parts.append(f"padding={settings['pad']}")
-        if any(size != 1 for size in settings["dilate"]):
-            parts.append(f"dilation={settings['dilate']}")
-        if settings["num_group"] != 1:
-            parts.append(f"groups={settings['num_group']}")
-        if self.bias is None:
-            parts.append("bias=False")
-        if self.act is not None:
-            parts.append(repr(self.act))
-        return f"{type(self).__name__}({', '.join(parts)})"
+        return f"{shape[1 if self._kwargs['layout'][1] == 'C' else -1]} -> {shape[0]}"
 
 
 class Conv1DTranspose(_ConvTranspose):

@@ -80,7 +80,25 @@ class BatchNormReLU(BatchNorm):
         return F.relu(super().hybrid_forward(F, x, gamma, beta, running_mean, running_var))
 
 
-class LayerNorm(HybridBlock):
+class _ScaleAndShift(HybridBlock):
+    """What LayerNorm, InstanceNorm and GroupNorm share: a factor and a shift, learned or not."""
+
+    _kwargs: dict[str, Any]
+
+    def _make_both(self, size: int, center: bool, scale: bool, beta_initializer: Any,
+                   gamma_initializer: Any) -> None:
+        for name, init, trained in (("gamma", gamma_initializer, scale),
+                                    ("beta", beta_initializer, center)):
+            setattr(self, name, self.params.get(
+                name, grad_req="write" if trained else "null", shape=(size,), init=init,
+                allow_deferred_init=True))
+
+    def __repr__(self) -> str:
+        settings = ", ".join(f"{name}={value!r}" for name, value in self._kwargs.items())
+        return f"{type(self).__name__}({settings}, in_channels={(self.gamma.shape or (0,))[0]})"
+
+
+class LayerNorm(_ScaleAndShift):
     """Normalizes along one axis by the mean and variance there, then scales and shifts.
 
     Args:
@@ -98,23 +116,14 @@ class LayerNorm(HybridBlock):
         self._kwargs = {"eps": epsilon, "axis": axis, "center": center, "scale": scale}
         self._axis = axis
         self._epsilon = epsilon
-        self.gamma = self.params.get("gamma", grad_req="write" if scale else "null",
-                                     shape=(in_channels,), init=gamma_initializer,
-                                     allow_deferred_init=True)
-        self.beta = self.params.get("beta", grad_req="write" if center else "null",
-                                    shape=(in_channels,), init=beta_initializer,
-                                    allow_deferred_init=True)
+        self._make_both(in_channels, center, scale, beta_initializer, gamma_initializer)
 
     def hybrid_forward(self, F: Any, data: Any, gamma: Any, beta: Any) -> Any:
         """One LayerNorm."""
         return F.LayerNorm(data, gamma=gamma, beta=beta, axis=self._axis, eps=self._epsilon)
 
-    def __repr__(self) -> str:
-        settings = ", ".join(f"{name}={value!r}" for name, value in self._kwargs.items())
-        return f"{type(self).__name__}({settings}, in_channels={(self.gamma.shape or (0,))[0]})"
 
-
-class InstanceNorm(HybridBlock):
+class InstanceNorm(_ScaleAndShift):
     """Normalizes each channel of each sample by its own mean and variance.
 
     Args:
@@ -137,12 +146,7 @@ class InstanceNorm(HybridBlock):
         self._kwargs = {"eps": epsilon, "axis": axis, "center": center, "scale": scale}
         self._axis = axis
         self._epsilon = epsilon
-        self.gamma = self.params.get("gamma", grad_req="write" if scale else "null",
-                                     shape=(in_channels,), init=gamma_initializer,
-                                     allow_deferred_init=True)
-        self.beta = self.params.get("beta", grad_req="write" if center else "null",
-                                    shape=(in_channels,), init=beta_initializer,
-                                    allow_deferred_init=True)
+        self._make_both(in_channels, center, scale, beta_initializer, gamma_initializer)
 
     def hybrid_forward(self, F: Any, x: Any, gamma: Any, beta: Any) -> Any:
         """One InstanceNorm, with the channels brought to axis 1."""
@@ -152,12 +156,8 @@ class InstanceNorm(HybridBlock):
         return F.InstanceNorm(x, gamma, beta, name="fwd",
                               eps=self._epsilon).swapaxes(1, self._axis)
 
-    def __repr__(self) -> str:
-        settings = ", ".join(f"{name}={value!r}" for name, value in self._kwargs.items())
-        return f"{type(self).__name__}({settings}, in_channels={(self.gamma.shape or (0,))[0]})"
 
-
-class GroupNorm(HybridBlock):
+class GroupNorm(_ScaleAndShift):
     """Normalizes groups of channels of each sample, then scales and shifts each group.
 
     Args:
@@ -182,12 +182,7 @@ class GroupNorm(HybridBlock):
                         "scale": scale}
         self._num_groups = num_groups
         self._epsilon = epsilon
-        self.gamma = self.params.get("gamma", grad_req="write" if scale else "null",
-                                     shape=(num_groups,), init=gamma_initializer,
-                                     allow_deferred_init=True)
-        self.beta = self.params.get("beta", grad_req="write" if center else "null",
-                                    shape=(num_groups,), init=beta_initializer,
-                                    allow_deferred_init=True)
+        self._make_both(num_groups, center, scale, beta_initializer, gamma_initializer)
 
     def hybrid_forward(self, F: Any, data: Any, gamma: Any, beta: Any) -> Any:
         """One GroupNorm."""

@@ -339,7 +339,27 @@ class DropoutCell(BaseRNNCell):
         return [self(step, [])[0] for step in steps], []
 
 
-class SequentialRNNCell(BaseRNNCell):
+class _Cells(BaseRNNCell):
+    """A cell made of cells: its states and weights are theirs, one after the other."""
+
+    _cells: list[BaseRNNCell]
+
+    @property
+    def state_info(self) -> list[Info]:
+        return [info for cell in self._cells for info in cell.state_info]
+
+    def begin_state(self, func: Callable[..., Symbol] | None = None, **kwargs: Any) -> list[Symbol]:
+        assert not self._modified, "call the modifier cell instead"
+        return [state for cell in self._cells for state in cell.begin_state(func, **kwargs)]
+
+    def unpack_weights(self, args: Mapping[str, NDArray]) -> Weights:
+        return _through(self._cells, "unpack_weights", args)
+
+    def pack_weights(self, args: Mapping[str, NDArray]) -> Weights:
+        return _through(self._cells, "pack_weights", args)
+
+
+class SequentialRNNCell(_Cells):
     """Cells one on top of the other.
 
     Args:
@@ -355,20 +375,6 @@ class SequentialRNNCell(BaseRNNCell):
         """Put a cell on top."""
         self._cells.append(cell)
         _share(self, cell)
-
-    @property
-    def state_info(self) -> list[Info]:
-        return [info for cell in self._cells for info in cell.state_info]
-
-    def begin_state(self, func: Callable[..., Symbol] | None = None, **kwargs: Any) -> list[Symbol]:
-        assert not self._modified, "call the modifier cell instead"
-        return [state for cell in self._cells for state in cell.begin_state(func, **kwargs)]
-
-    def unpack_weights(self, args: Mapping[str, NDArray]) -> Weights:
-        return _through(self._cells, "unpack_weights", args)
-
-    def pack_weights(self, args: Mapping[str, NDArray]) -> Weights:
-        return _through(self._cells, "pack_weights", args)
 
     def __call__(self, inputs: Symbol, states: Sequence[Symbol]) -> tuple[Symbol, list[Symbol]]:
         self._counter += 1
@@ -392,7 +398,7 @@ class SequentialRNNCell(BaseRNNCell):
         return inputs, after
 
 
-class BidirectionalCell(BaseRNNCell):
+class BidirectionalCell(_Cells):
     """One cell from the beginning, one from the end; their outputs side by side.
 
     Args:
@@ -409,20 +415,6 @@ class BidirectionalCell(BaseRNNCell):
         super().__init__("", params)
         for cell in self._cells:
             _share(self, cell)
-
-    @property
-    def state_info(self) -> list[Info]:
-        return [info for cell in self._cells for info in cell.state_info]
-
-    def begin_state(self, func: Callable[..., Symbol] | None = None, **kwargs: Any) -> list[Symbol]:
-        assert not self._modified, "call the modifier cell instead"
-        return [state for cell in self._cells for state in cell.begin_state(func, **kwargs)]
-
-    def unpack_weights(self, args: Mapping[str, NDArray]) -> Weights:
-        return _through(self._cells, "unpack_weights", args)
-
-    def pack_weights(self, args: Mapping[str, NDArray]) -> Weights:
-        return _through(self._cells, "pack_weights", args)
 
     def __call__(self, inputs: Symbol, states: Sequence[Symbol]) -> tuple[Symbol, list[Symbol]]:
         raise ArgumentError("BidirectionalCell cannot be stepped: it needs the whole sequence; "
