@@ -1,6 +1,7 @@
 """The eager face: ``nd.X`` for every operator, NDArray, and ways to make, save and load arrays."""
 from __future__ import annotations
 
+from ..ops import drawing_functions as _drawing_functions
 from ..ops import namespace as _namespace
 from ..ops import subspaces as _subspaces
 from .creation import (
@@ -21,10 +22,13 @@ from .creation import (
 )
 from .ndarray import NDArray, array, invoke, nd_call, waitall
 from .saveload import load, load_frombuffer, save
+from .updates import CONTRIB_UPDATES, onehot_encode
 
 _functions = _namespace(nd_call, extra=("out", "name"))
 for _word, _space in _subspaces(_functions).items():
     globals()[_word] = _space
+vars(globals()["random"]).update(_drawing_functions(nd_call, NDArray))
+vars(globals()["contrib"]).update(CONTRIB_UPDATES)
 for _name, _function in _functions.items():
     globals().setdefault(_name, _function)
 globals().update(BINARY_FUNCTIONS)
@@ -37,9 +41,28 @@ def _invoke(op, *inputs, **attrs):  # type: ignore[no-untyped-def]
 
 
 __all__ = [
-    "NDArray", "arange", "array", "concatenate", "empty", "eye", "from_dlpack", "from_numpy",
-    "full", "invoke", "linspace", "load", "load_frombuffer", "moveaxis", "ones", "save",
-    "to_dlpack_for_read", "to_dlpack_for_write", "true_divide", "waitall", "zeros",
+    "NDArray",
+    "arange",
+    "array",
+    "concatenate",
+    "empty",
+    "eye",
+    "from_dlpack",
+    "from_numpy",
+    "full",
+    "invoke",
+    "linspace",
+    "load",
+    "load_frombuffer",
+    "moveaxis",
+    "onehot_encode",
+    "ones",
+    "save",
+    "to_dlpack_for_read",
+    "to_dlpack_for_write",
+    "true_divide",
+    "waitall",
+    "zeros",
 ]
 __all__ += sorted(
     name for name in (*_functions, *BINARY_FUNCTIONS)

@@ -1,8 +1,11 @@
 """What operators mean: pure functions of arrays. Importing this room enters all of them."""
 from . import (
+    adamw,
     arrange,
+    attention,
     broadcast,
     decomposition,
+    detection,
     elemwise,
     fused,
     image,
@@ -12,22 +15,29 @@ from . import (
     linalg,
     nn,
     order,
+    places,
+    precision,
     random,
     reduce,
+    sampling,
     scalar,
+    scan,
     sequence,
     shape,
     slicing,
     spatial,
+    spectrum,
     triangular,
     update,
 )
 from .attrs import attr_key, attr_text
 from .custom import OpenOperator
+from .drawing import drawing_functions
 from .face import BINARY, attach_methods, function, namespace, subspaces
 from .operator import Attrs, Operator, find_operator, operator, registry
 
 __all__ = [
     "BINARY", "Attrs", "OpenOperator", "Operator", "attach_methods", "attr_key", "attr_text",
-    "find_operator", "function", "namespace", "operator", "registry", "subspaces",
+    "drawing_functions", "find_operator", "function", "namespace", "operator", "registry",
+    "subspaces",
 ]

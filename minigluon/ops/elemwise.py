@@ -190,6 +190,9 @@ _unary("erf", special.erf,
        _times(lambda F, x, y: F._mul_scalar(F.exp(F.negative(F.square(x))),
                                             scalar=2 / math.sqrt(math.pi))),
        "The Gauss error function.", ("[0, 1]", "[0.    0.843]"))
+_unary("erfinv", special.erfinv,
+       _times(lambda F, x, y: F._mul_scalar(F.exp(F.square(y)), scalar=math.sqrt(math.pi) / 2)),
+       "The inverse of the Gauss error function.", ("[0, 0.5]", "[0.    0.477]"))
 _unary("gamma", special.gamma, _times(lambda F, x, y: F.elemwise_mul(y, F._digamma(x))),
        "The gamma function, (x - 1)! at whole numbers.", ("[1, 5]", "[ 1. 24.]"))
 _unary("gammaln", special.lgamma, _times(lambda F, x, y: F._digamma(x)),

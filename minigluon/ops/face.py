@@ -77,9 +77,14 @@ def namespace(call: Call, extra: tuple[str, ...] = ()) -> dict[str, Callable[...
 
 
 def subspaces(functions: dict[str, Callable[..., Any]]) -> dict[str, SimpleNamespace]:
-    """The sub-namespaces (random, contrib, linalg, image, sparse) of a face."""
-    spaces = {word: SimpleNamespace() for word in _PREFIXES.values()}
+    """The sub-namespaces (random, contrib, linalg, image, sparse, _internal) of a face.
+
+    ``_internal`` has the operators whose names begin with an underscore, by these names.
+    """
+    spaces = {word: SimpleNamespace() for word in (*_PREFIXES.values(), "_internal")}
     for name, entry in functions.items():
+        if name.startswith("_"):
+            setattr(spaces["_internal"], name, entry)
         for prefix, word in _PREFIXES.items():
             if name.startswith(prefix):
                 setattr(spaces[word], name[len(prefix):], entry)

@@ -4,7 +4,7 @@ erf: Chebyshev interpolants taken once through ``math.erf``: of erf(x)/x in x*x 
 exp(x*x) erfc(x) in t = (x - 3.75)/(x + 3.75) further out (the mapping of M. M. Shepherd and
 J. G. Laframboise, Math. Comp. 36, 1981). Gamma family: Stirling's series after shifting the
 argument up, and the reflection formulas (Abramowitz and Stegun 6.1.17, 6.1.40, 6.3.7, 6.3.18,
-6.4.7, 6.4.12).
+6.4.7, 6.4.12). erfinv: algorithm AS 241 (M. J. Wichura, Applied Statistics 37, 1988).
 """
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
-__all__ = ["digamma", "erf", "gamma", "lgamma", "trigamma"]
+__all__ = ["digamma", "erf", "erfinv", "gamma", "lgamma", "trigamma"]
 
 _NEAR, _FAR = 1.0, 6.0  # between: exp(x*x) erfc(x); beyond _FAR erf is 1 in float64
 _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
@@ -182,3 +182,52 @@ def trigamma(xp: Any, x: Any) -> Any:
     sine = xp.sin(xp.where(left, math.pi * (real - xp.floor(real)), 1))
     mirrored = (math.pi / sine) ** 2 - right
     return xp.where(left, mirrored, right).astype(x.dtype, copy=False)
+
+
+# -- the inverse of erf ----------------------------------------------------------------------------
+
+# AS 241: numerator and denominator, ascending powers, for the middle, the tails, the far tails
+_MIDDLE = (
+    (3.3871328727963666080, 133.14166789178437745, 1971.5909503065514427, 13731.693765509461125,
+     45921.953931549871457, 67265.770927008700853, 33430.575583588128105, 2509.0809287301226727),
+    (1.0, 42.313330701600911252, 687.18700749205790830, 5394.1960214247511077,
+     21213.794301586595867, 39307.895800092710610, 28729.085735721942674, 5226.4952788528545610))
+_TAIL = (
+    (1.42343711074968357734, 4.63033784615654529590, 5.76949722146069140550,
+     3.64784832476320460504, 1.27045825245236838258, 0.241780725177450611770,
+     0.0227238449892691845833, 7.74545014278341407640e-4),
+    (1.0, 2.05319162663775882187, 1.67638483018380384940, 0.689767334985100004550,
+     0.148103976427480074590, 0.0151986665636164571966, 5.47593808499534494600e-4,
+     1.05075007164441684324e-9))
+_FAR_TAIL = (
+    (6.65790464350110377720, 5.46378491116411436990, 1.78482653991729133580,
+     0.296560571828504891230, 0.0265321895265761230930, 0.00124266094738807843860,
+     2.71155556874348757815e-5, 2.01033439929228813265e-7),
+    (1.0, 0.599832206555887937690, 0.136929880922735805310, 0.0148753612908506148525,
+     7.86869131145613259100e-4, 1.84631831751005468180e-5, 1.42151175831644588870e-7,
+     2.04426310338993978564e-15))
+
+
+def _ratio(tables: Sequence[Sequence[float]], x: Any) -> Any:
+    above, below = (_polynomial(table, x) for table in tables)
+    return above / below
+
+
+def _polynomial(table: Sequence[float], x: Any) -> Any:
+    total = 0 * x + table[-1]
+    for coefficient in table[-2::-1]:
+        total = total * x + coefficient
+    return total
+
+
+def erfinv(xp: Any, x: Any) -> Any:
+    """The y with erf(y) = x: the normal distribution's quantile at (x + 1) / 2, over sqrt(2)."""
+    real = _working(xp, x)
+    half = real / 2
+    middle = half * _ratio(_MIDDLE, 0.180625 - half * half)
+    depth = xp.sqrt(-xp.log(xp.where(xp.abs(real) < 1, (1 - xp.abs(real)) / 2, 0.25)))
+    tail = xp.where(depth <= 5, _ratio(_TAIL, depth - 1.6), _ratio(_FAR_TAIL, depth - 5))
+    quantile = xp.where(xp.abs(half) <= 0.425, middle, xp.sign(real) * tail)
+    ends = xp.where(real == 1, xp.inf, xp.where(real == -1, -xp.inf, xp.nan))
+    result = xp.where(xp.abs(real) < 1, quantile / math.sqrt(2), ends)
+    return result.astype(x.dtype, copy=False)

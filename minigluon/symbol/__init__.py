@@ -1,7 +1,6 @@
 """The graph face: ``sym.X`` for every operator, Symbol, variables, loading, binding."""
 from __future__ import annotations
 
-from ..ops import subspaces as _subspaces
 from .bind import Executor
 from .create import (
     BINARY_FUNCTIONS,
@@ -10,6 +9,7 @@ from .create import (
     eye,
     full,
     make_functions,
+    make_spaces,
     ones,
     pow,
     var,
@@ -18,7 +18,7 @@ from .create import (
 from .symbol import Group, Symbol, load, load_json
 
 _functions = make_functions()
-for _word, _space in _subspaces(_functions).items():
+for _word, _space in make_spaces(_functions).items():
     globals()[_word] = _space
 for _name, _function in _functions.items():
     globals().setdefault(_name, _function)

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,12 @@ from ..graph import Entry, Node
 from ..graph.infer import DTYPE_CODES
 from ..graph.serial import HIDDEN_KEYS
 from ..name import NameManager
-from ..ops import BINARY, Operator, find_operator, registry
+from ..ops import BINARY, Operator, drawing_functions, find_operator, registry, subspaces
 from ..ops.face import function, methods
 from .symbol import Symbol, checked_attrs, one_entry
 
 __all__ = ["BINARY_FUNCTIONS", "Variable", "arange", "binary", "eye", "full", "make_functions",
+           "make_spaces",
            "ones", "pow", "var", "zeros"]
 
 _NUMBERS = (int, float, np.generic)
@@ -128,6 +130,22 @@ def make_functions() -> dict[str, Callable[..., Any]]:
     """``sym.X`` for every operator; the name that was called is the hint for the node's name."""
     return {name: function(op, partial(create, name.lower()), name, ("name", "attr"))
             for name, op in registry.items()}
+
+
+def make_spaces(functions: dict[str, Callable[..., Any]]) -> dict[str, SimpleNamespace]:
+    """``sym.contrib``, ``sym.random`` and so on; there the short name is the hint."""
+    spaces = subspaces(functions)
+    for word, space in spaces.items():
+        if word != "_internal":
+            for short, entry in vars(space).items():
+                setattr(space, short, function(entry.operator, partial(create, short.lower()),
+                                               short, ("name", "attr")))
+    vars(spaces["random"]).update(drawing_functions(_draw, Symbol))
+    return spaces
+
+
+def _draw(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Symbol:
+    return create(op.name.lower(), op, args, kwargs)
 
 
 # -- Python operators -----------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import pytest
 
 import minigluon as mx
 from minigluon import autograd, nd, nn
+from minigluon.gluon.contrib import cnn
 from minigluon.gluon.contrib import nn as contrib_nn
 
 # what MXNet 1.9.1 prints
@@ -65,6 +66,15 @@ LAYERS = [
     (lambda: contrib_nn.PixelShuffle1D(2), (2, 6, 3)),
     (lambda: contrib_nn.PixelShuffle2D((2, 3)), (2, 6, 3, 2)),
     (lambda: contrib_nn.PixelShuffle3D((2, 1, 3)), (2, 6, 3, 2, 1)),
+    (lambda: cnn.DeformableConvolution(4, 3, padding=1, activation="relu",
+                                       offset_bias_initializer=mx.init.Uniform(0.4)),
+     (2, 3, 5, 4)),
+    (lambda: cnn.DeformableConvolution(4, (3, 2), groups=2, use_bias=False, strides=2,
+                                       num_deformable_group=2, offset_use_bias=False,
+                                       offset_weight_initializer=mx.init.Uniform(0.1)),
+     (2, 4, 5, 4)),
+    (lambda: cnn.ModulatedDeformableConvolution(4, 2, dilation=2, offset_bias_initializer=(
+        mx.init.Uniform(0.4))), (2, 3, 5, 4)),
 ]
 
 
@@ -152,3 +162,19 @@ def test_sync_batch_norm_is_batch_norm() -> None:
 def test_sparse_embedding_is_refused() -> None:
     with pytest.raises(mx.base.NotForThisError, match="row_sparse"):
         contrib_nn.SparseEmbedding(3, 4)
+
+
+def test_deformable_layers_start_as_convolutions() -> None:
+    x = nd.random.normal(shape=(2, 3, 5, 5))
+    for kind in (cnn.DeformableConvolution, cnn.ModulatedDeformableConvolution):
+        layer = kind(4, kernel_size=3, padding=1, in_channels=3)
+        layer.initialize()
+        plain = nd.Convolution(x, layer.deformable_conv_weight.data(), kernel=(3, 3), pad=(1, 1),
+                               num_filter=4, no_bias=True)
+        np.testing.assert_allclose(layer(x).asnumpy(), plain.asnumpy(), rtol=1e-4, atol=1e-5)
+    layer = cnn.DeformableConvolution(4, kernel_size=(3, 3), padding=1, prefix="d_")
+    assert repr(layer) == ("DeformableConvolution(None -> 4, kernel_size=(3, 3), stride=(1, 1), "
+                           "padding=(1, 1))")
+    assert list(layer.collect_params()) == [
+        "d_offset_weight", "d_offset_bias", "d_deformable_conv_weight", "d_deformable_conv_bias"]
+    assert cnn.ModulatedDeformableConvolution(4).prefix.startswith("modulated_deformable_conv")

@@ -145,6 +145,46 @@ _add("_contrib_PSROIPooling", [_r(2, 18, 4, 5), _ROIS], {**_PS, "group_size": 3}
 _add("_psroi_pooling_grad", [_r(4, 2, 2, 2), _r(2, 8, 4, 5), _ROIS], _PS, wrt=(0,),
      second_order=True)
 
+# -- moved samples ---------------------------------------------------------------------------------
+
+_DEFORM = {"kernel": (2, 3), "num_filter": 4, "pad": (1, 0), "stride": (1, 2)}
+_add("_contrib_DeformableConvolution",
+     [_r(2, 4, 4, 5), _r(2, 12, 5, 2), _r(4, 4, 2, 3), _r(4)], _DEFORM,
+     bad=[([_r(2, 4, 4, 5), _r(2, 10, 5, 2), _r(4, 4, 2, 3), _r(4)], _DEFORM, ShapeError,
+           "shapes of offset (needed and given)"),
+          ([_r(2, 4, 1, 1), _r(2, 12, 5, 2), _r(4, 4, 2, 3), _r(4)], _DEFORM, ShapeError,
+           "is smaller than kernel"),
+          ([_r(2, 3, 4, 5), _r(2, 12, 5, 2), _r(4, 3, 2, 3), _r(4)],
+           {**_DEFORM, "num_group": 2}, ShapeError, "num_group=2"),
+          ([_r(2, 3, 4, 5), _r(2, 12, 5, 2), _r(4, 3, 2, 3), _r(4)],
+           {**_DEFORM, "kernel": (2,)}, ArgumentValueError, "kernel: expected height and width")])
+_add("_contrib_DeformableConvolution", [_r(1, 4, 4, 4), _r(1, 16, 3, 3), _r(6, 2, 2, 2)],
+     {"kernel": (2, 2), "num_filter": 6, "num_group": 2, "num_deformable_group": 2,
+      "no_bias": True})
+_MODULATED = {"kernel": (2, 2), "num_filter": 3, "dilate": (1, 2)}
+_add("_contrib_ModulatedDeformableConvolution",
+     [_r(2, 2, 4, 4), _r(2, 8, 3, 2), _r(2, 4, 3, 2), _r(3, 2, 2, 2), _r(3)], _MODULATED,
+     bad=[([_r(2, 2, 4, 4), _r(2, 8, 3, 2), _r(2, 3, 3, 2), _r(3, 2, 2, 2), _r(3)], _MODULATED,
+           ShapeError, "shapes of mask")])
+_add("_deformable_conv_grad", [_r(1, 3, 3, 3), _r(1, 2, 4, 4), _r(1, 8, 3, 3), _r(3, 2, 2, 2)],
+     {"kernel": (2, 2), "num_filter": 3}, grad=False)
+_add("_modulated_conv_grad",
+     [_r(1, 3, 3, 3), _r(1, 2, 4, 4), _r(1, 8, 3, 3), _r(1, 4, 3, 3), _r(3, 2, 2, 2)],
+     {"kernel": (2, 2), "num_filter": 3}, grad=False)
+_DPS = {"spatial_scale": 0.8, "output_dim": 2, "group_size": 2, "pooled_size": 2,
+        "sample_per_part": 2, "trans_std": 0.1}
+_INSIDE = np.array([[0, 1.2, 0.3, 3, 3], [1, 1, 1, 4, 2]], "float32")
+_add("_contrib_DeformablePSROIPooling", [_r(2, 8, 5, 6), _INSIDE, _r(2, 4, 2, 2)], _DPS,
+     wrt=(0, 2),
+     bad=[([_r(2, 7, 5, 6), _INSIDE, _r(2, 4, 2, 2)], _DPS, ShapeError, "group_size^2 channels"),
+          ([_r(2, 8, 5, 6), _INSIDE, _r(2, 3, 2, 2)], _DPS, ShapeError, "2 channels for each"),
+          ([_r(1, 8, 5, 6), _INSIDE, _r(2, 4, 2, 2)], _DPS, ArgumentValueError,
+           "rois: expected images from 0 to 0, got 1")])
+_add("_contrib_DeformablePSROIPooling", [_r(2, 18, 5, 6), _INSIDE],
+     {**_DPS, "group_size": 3, "no_trans": True}, wrt=(0,))
+_add("_deformable_psroi_grad", [_r(2, 2, 2, 2), _r(2, 8, 5, 6), _INSIDE, _r(2, 4, 2, 2)], _DPS,
+     grad=False)
+
 # -- channels --------------------------------------------------------------------------------------
 
 

@@ -1,13 +1,17 @@
 """Samples of the less common operators: the lists of their families together."""
 from __future__ import annotations
 
+import samples_detection
 import samples_linalg
+import samples_misc
 import samples_spatial
 from sample import Sample
 
 __all__ = ["SAMPLES"]
 
 SAMPLES: dict[str, list[Sample]] = {
+    **samples_detection.SAMPLES,
     **samples_linalg.SAMPLES,
+    **samples_misc.SAMPLES,
     **samples_spatial.SAMPLES,
 }

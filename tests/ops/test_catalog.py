@@ -226,9 +226,9 @@ def test_hybridized_equals_nd(name: str, sample: Any) -> None:
 def test_json_round_trip(name: str, sample: Any) -> None:
     variables = [sym.Variable(f"x{place}") for place in range(len(sample.inputs))]
     symbol = _function(sym, name)(*variables, **sample.attrs)
-    text = symbol.tojson()
+    text = symbol.tojson(remove_amp_cast=False)
     loaded = sym.load_json(text)
-    assert loaded.tojson() == text
+    assert loaded.tojson(remove_amp_cast=False) == text
     assert loaded.list_outputs() == symbol.list_outputs()
     (before, _), (after, _) = symbol.entries[0], loaded.entries[0]
     assert after.op is before.op

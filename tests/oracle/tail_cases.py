@@ -74,6 +74,16 @@ def _weights(shape: Sequence[int]) -> np.ndarray:
 _IMAGES = (2, 3, 4, 5)
 _ROIS = [[0, 0, 0, 3, 3], [1, 1, 1, 4, 2], [0, 2.6, 1.4, 2.4, 3.5], [1, -1, -2, 7, 6]]
 
+_random = np.random.RandomState
+_UNIFORM = _random(3).uniform(size=(2, 3, 4))
+_BOXES = [[0.1, 0.1, 0.5, 0.6], [0.2, 0.2, 0.6, 0.7], [0.6, 0.1, 0.9, 0.4], [0.05, 0.5, 0.4, 0.95],
+          [0.15, 0.1, 0.5, 0.6], [0.5, 0.5, 0.95, 0.9]]
+_ROWS = [[0, 0.5, *_BOXES[0]], [1, 0.9, *_BOXES[1]], [0, 0.3, *_BOXES[2]], [2, 0.1, *_BOXES[3]],
+         [0, 0.8, *_BOXES[4]], [1, 0.6, *_BOXES[5]]]
+_LABELS = [[[1, 0.1, 0.15, 0.45, 0.6], [0, 0.55, 0.5, 0.9, 0.95], [-1, -1, -1, -1, -1]],
+           [[-1, -1, -1, -1, -1]] * 3]
+_PROBABILITIES = _random(6).dirichlet((1, 1, 1), (2, 6)).transpose(0, 2, 1)
+
 CASES: list[Case] = [
     # -- images resized, cut, sampled
     *(Case("contrib.BilinearResize2D", [_IMAGES], (0,), **attrs) for attrs in (
@@ -117,39 +127,109 @@ CASES: list[Case] = [
          pooled_size=2),
     Case("contrib.PSROIPooling", [(2, 18, 5, 5), _ROIS], (0,), spatial_scale=0.6, output_dim=2,
          pooled_size=2, group_size=3),
+    # -- moved samples
+    Case("contrib.DeformableConvolution", [(2, 4, 4, 5), (2, 12, 5, 2), (4, 4, 2, 3), (4,)],
+         (0, 1, 2, 3), kernel=(2, 3), num_filter=4, pad=(1, 0), stride=(1, 2)),
+    Case("contrib.DeformableConvolution", [(1, 4, 4, 4), (1, 16, 3, 3), (6, 2, 2, 2)], (0, 1, 2),
+         kernel=(2, 2), num_filter=6, num_group=2, num_deformable_group=2, no_bias=True),
+    Case("contrib.DeformablePSROIPooling", [(2, 8, 5, 6), _ROIS[:3], (3, 4, 2, 2)], (0, 2),
+         spatial_scale=0.8, output_dim=2, group_size=2, pooled_size=2, part_size=2,
+         sample_per_part=2, trans_std=0.1),
+    Case("contrib.DeformablePSROIPooling", [(2, 18, 5, 6), _ROIS, (4, 2, 2, 2)], (0, 2),
+         spatial_scale=1.0, output_dim=2, group_size=3, pooled_size=4, part_size=2,
+         sample_per_part=3, trans_std=0.3),
+    # -- attention
+    Case("contrib.interleaved_matmul_selfatt_qk", [(4, 2, 12)], (0,), heads=2),
+    Case("contrib.interleaved_matmul_selfatt_valatt", [(4, 2, 12), (4, 4, 4)], (0, 1), heads=2),
+    Case("contrib.interleaved_matmul_encdec_qk", [(4, 2, 4), (3, 2, 8)], (0, 1), heads=2),
+    Case("contrib.interleaved_matmul_encdec_valatt", [(3, 2, 8), (4, 4, 3)], (0, 1), heads=2),
+    # -- places, sums, precision
+    Case("cumsum", [(2, 3)], (0,)),
+    Case("cumsum", [(2, 3, 2)], (0,), axis=1),
+    Case("unravel_index", [[22, 41, 37, 0]], shape=(7, 6)),
+    Case("ravel_multi_index", [[[3, 6, 6], [4, 5, 1]]], shape=(7, 6)),
+    Case("fill_element_0index", [(2, 3), [9, 8], [1, 0]]),
+    Case("contrib.arange_like", [(2, 4)], start=1, step=2, repeat=2),
+    Case("contrib.arange_like", [(2, 4)], axis=-1),
+    Case("contrib.boolean_mask", [(3, 2), [1, 0, 1]], (0,)),
+    Case("moments", [(2, 3, 4)], (0,), axes=(0, 2)),
+    Case("moments", [(2, 3)], (0,), axes=(1,), keepdims=True),
+    Case("multi_sum_sq", [(2, 3), (4,)], num_arrays=2),
+    Case("khatri_rao", [(2, 3), (4, 3)]),
+    Case("erfinv", [[-0.99, -0.5, 0, 0.1, 0.9]], (0,)),
+    Case("contrib.quantize", [[0, 0.5, 2], [0], [2]], out_type="uint8"),
+    Case("contrib.quantize", [[-1, 0.3, 2], [-1], [2]], out_type="int8"),
+    Case("contrib.round_ste", [(2, 3)], (0,)),
+    Case("contrib.sign_ste", [(2, 3)], (0,)),
+    Case("contrib.gradientmultiplier", [(2, 3)], (0,), scalar=-2.0),
+    Case("contrib.quadratic", [(2, 3)], (0,), a=1.0, b=2.0, c=3.0),
+    # -- boxes
+    Case("contrib.box_iou", [_BOXES[:3], _BOXES]),
+    Case("contrib.box_iou", [_BOXES[:3], _BOXES], format="center"),
+    Case("contrib.bipartite_matching", [_UNIFORM], threshold=0.2),
+    Case("contrib.bipartite_matching", [_UNIFORM], threshold=0.8, is_ascend=True),
+    *(Case("contrib.box_nms", [_ROWS], (0,), **attrs) for attrs in (
+        {}, {"overlap_thresh": 0.2, "force_suppress": True, "id_index": 0},
+        {"overlap_thresh": 0.2, "id_index": 0, "background_id": 0, "valid_thresh": 0.2},
+        {"overlap_thresh": 0.3, "topk": 3}, {"in_format": "center", "overlap_thresh": 0.3},
+        {"out_format": "center"})),
+    Case("contrib.box_encode", [[[1, -1, 1, 0]], [[0, 1, 1, 0]], [_BOXES[:4]], [_BOXES[4:6]],
+                                [0.1, 0.2, 0, 0], [0.1, 0.1, 0.2, 0.2]]),
+    Case("contrib.box_decode", [(2, 4, 4), [_BOXES[:4]]]),
+    Case("contrib.box_decode", [(2, 4, 4), [_BOXES[:4]]], std0=0.1, std3=2.0, clip=0.5,
+         format="corner"),
+    *(Case("contrib.MultiBoxPrior", [(1, 3, 2, 3)], **attrs) for attrs in (
+        {}, {"sizes": (0.3, 0.8), "ratios": (1, 2, 0.5)}, {"sizes": (0.9,), "clip": True},
+        {"ratios": (2, 1), "steps": (0.4, 0.3), "offsets": (0.2, 0.7)})),
+    *(Case("contrib.MultiBoxTarget", [[_BOXES], _LABELS, (2, 3, 6)], **attrs) for attrs in (
+        {}, {"overlap_threshold": 0.2}, {"negative_mining_ratio": 1.0},
+        {"negative_mining_ratio": 0.4, "negative_mining_thresh": 0.2, "ignore_label": -2.0},
+        {"variances": (0.2, 0.1, 0.3, 0.4)})),
+    *(Case("contrib.MultiBoxDetection", [_PROBABILITIES, (2, 24), [_BOXES]], **attrs)
+      for attrs in ({}, {"nms_threshold": 0.1}, {"threshold": 0.45, "clip": False},
+                    {"nms_threshold": 0.1, "force_suppress": True})),
+    *(Case("contrib.Proposal", [_random(7).uniform(size=(1, 12, 4, 5)),
+                                _random(8).normal(size=(1, 24, 4, 5)) * 0.3, [[64, 72, 1]]],
+           scales=(2, 4), ratios=(0.5, 1, 2), rpn_post_nms_top_n=12, **attrs) for attrs in (
+        {}, {"threshold": 0.3, "rpn_min_size": 24}, {"rpn_pre_nms_top_n": 20, "feature_stride": 20},
+        {"output_score": True})),
+    Case("contrib.MultiProposal", [_random(9).uniform(size=(2, 12, 4, 5)),
+                                   _random(8).normal(size=(2, 24, 4, 5)) * 0.3,
+                                   [[64, 72, 1], [50, 80, 1.5]]],
+         scales=(2, 4), ratios=(0.5, 1, 2), rpn_post_nms_top_n=12),
 ]
 
 
-def _figures(place: int) -> str:
+def _figures(case: Case) -> str:
     import mxnet as mx
 
-    found = run(mx, CASES[place])
     return json.dumps([[list(array.shape), array.dtype.name,
                         [float(f"{value:.7g}") for value in array.astype("float64").ravel()]]
-                       for array in found], separators=(",", ":"))
+                       for array in run(mx, case)], separators=(",", ":"))
 
 
 def _record() -> None:
-    """Each new case in a process of its own: some calls write outside MXNet's memory."""
+    """Figures for new cases. Some calls write outside MXNet's memory: when a process dies, the
+    next one goes on behind the case that it died of."""
     known = json.loads(FIGURES.read_text(encoding="utf-8")) if FIGURES.exists() else {}
-    rows = {}
-    for place, case in enumerate(CASES):
-        label = case.label
-        if label in known:
-            rows[label] = json.dumps(known[label], separators=(",", ":"))
-            continue
-        done = subprocess.run([sys.executable, "-W", "ignore", __file__, str(place)], check=False,
-                              capture_output=True, text=True)
-        if done.returncode:
-            print(label, done.stderr[-300:])
-        else:
-            rows[label] = done.stdout.strip()
-    text = ",\n".join(f"{json.dumps(label)}: {row}" for label, row in rows.items())
+    rows = {label: json.dumps(row, separators=(",", ":")) for label, row in known.items()}
+    left = [place for place, case in enumerate(CASES) if case.label not in rows]
+    while left:
+        done = subprocess.run([sys.executable, "-W", "ignore", __file__, *map(str, left)],
+                              check=False, capture_output=True, text=True)
+        lines = [line for line in done.stdout.splitlines() if line.startswith("[[[")]
+        rows.update((CASES[place].label, line) for place, line in zip(left, lines, strict=False))
+        if done.returncode and len(lines) < len(left):
+            print(CASES[left[len(lines)]].label, done.stderr[-300:])
+        left = left[len(lines) + 1:]
+    labels = [case.label for case in CASES if case.label in rows]
+    text = ",\n".join(f"{json.dumps(label)}: {rows[label]}" for label in labels)
     FIGURES.write_text(f"{{\n{text}\n}}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        print(_figures(int(sys.argv[1])))
+        for place in map(int, sys.argv[1:]):
+            print(_figures(CASES[place]), flush=True)
     else:
         _record()

@@ -18,15 +18,20 @@ Transform = Literal["affine", "warp"]
 
 # -- reading at points -----------------------------------------------------------------------------
 
-def _corners(xp: Any, y: Array, x: Array, height: int, width: int
+def _corners(xp: Any, y: Array, x: Array, height: int, width: int, whole: bool
              ) -> Iterator[tuple[Array, Array, Array, Array, int, int]]:
     """For each of the four pixels around the points: where it lies in a flat image, whether it is
     inside, its shares along y and x, and the signs of their slopes."""
     top, left = xp.floor(y), xp.floor(x)
+    within = (y >= 0) & (y < height) & (x >= 0) & (x < width)
     for down in (0, 1):
         for right in (0, 1):
             rows, columns = top + down, left + right
-            inside = (rows >= 0) & (rows < height) & (columns >= 0) & (columns < width)
+            if whole:
+                inside = within
+                rows, columns = xp.minimum(rows, height - 1), xp.minimum(columns, width - 1)
+            else:
+                inside = (rows >= 0) & (rows < height) & (columns >= 0) & (columns < width)
             flat = xp.where(inside, rows * width + columns, 0).astype("int64")
             share_y = (y - top) if down else 1 - (y - top)
             share_x = (x - left) if right else 1 - (x - left)
@@ -39,22 +44,29 @@ def _pixels(xp: Any, data: Array, flat: Array) -> Array:
     return xp.take_along_axis(images, flat[:, None, :], axis=2)
 
 
-def sample_points(xp: Any, data: Array, y: Array, x: Array) -> Array:
-    """data (N, C, H, W) at points (N, P), interpolated; zero outside -> (N, C, P)."""
+def sample_points(xp: Any, data: Array, y: Array, x: Array, whole: bool = False) -> Array:
+    """data (N, C, H, W) at points (N, P), interpolated; zero outside -> (N, C, P).
+
+    Args:
+        whole: a point within the image has the nearest pixels for its missing neighbours, and one
+            outside is zero altogether; else missing neighbours count as zero.
+    """
     out = None
-    for flat, inside, share_y, share_x, _, _ in _corners(xp, y, x, *data.shape[2:]):
+    corners = _corners(xp, y, x, data.shape[2], data.shape[3], whole)
+    for flat, inside, share_y, share_x, _, _ in corners:
         part = _pixels(xp, data, flat) * (inside * share_y * share_x)[:, None, :]
         out = part if out is None else out + part
     return out
 
 
-def sample_points_grad(xp: Any, dy: Array, data: Array, y: Array, x: Array
-                       ) -> tuple[Array, Array, Array]:
+def sample_points_grad(xp: Any, dy: Array, data: Array, y: Array, x: Array,
+                       whole: bool = False) -> tuple[Array, Array, Array]:
     """Gradients of `sample_points` for data, y and x; dy (N, C, P)."""
     grad = xp.zeros((*data.shape[:2], data.shape[2] * data.shape[3]), data.dtype)
     grad_y, grad_x = xp.zeros_like(y), xp.zeros_like(x)
     images = xp.arange(data.shape[0])[:, None, None], xp.arange(data.shape[1])[None, :, None]
-    for flat, inside, share_y, share_x, slope_y, slope_x in _corners(xp, y, x, *data.shape[2:]):
+    corners = _corners(xp, y, x, data.shape[2], data.shape[3], whole)
+    for flat, inside, share_y, share_x, slope_y, slope_x in corners:
         pull = (_pixels(xp, data, flat) * dy).sum(axis=1) * inside
         grad_y += slope_y * share_x * pull
         grad_x += slope_x * share_y * pull
