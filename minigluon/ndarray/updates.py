@@ -43,7 +43,8 @@ def mp_adamw_update(weight: NDArray, grad: NDArray, mean: NDArray, var: NDArray,
                     name: str | None = None, **kwargs: Any) -> NDArray:
     """One step of AdamW for a float16 weight that has a float32 copy: ``_mp_adamw_update``."""
     scale = _scale(rescale_grad, weight, "float32")
-    found: NDArray = nd_call(find_operator("_mp_adamw_update"), (weight, grad, mean, var, weight32, scale), {
+    arrays = (weight, grad, mean, var, weight32, scale)
+    found: NDArray = nd_call(find_operator("_mp_adamw_update"), arrays, {
         "lr": lr, "eta": eta, "beta1": beta1, "beta2": beta2, "epsilon": epsilon, "wd": wd,
         "clip_gradient": clip_gradient, "out": out, "name": name, **kwargs})
     return found

@@ -8,6 +8,7 @@ import pytest
 
 import minigluon as mx
 from minigluon import autograd, nd, sym
+from minigluon.name import NameManager
 
 
 def _gradient(function: Any, *arrays: Any) -> list[np.ndarray]:
@@ -142,7 +143,8 @@ def test_drawing_functions_take_what_mxnet_takes() -> None:
 
 
 def test_drawing_functions_of_symbols() -> None:
-    drawn = sym.random.normal(sym.var("m"), sym.var("s"), shape=3)
+    with NameManager():
+        drawn = sym.random.normal(sym.var("m"), sym.var("s"), shape=3)
     assert drawn.list_arguments() == ["m", "s"]
     assert drawn.list_outputs() == ["_sample_normal0_output"]
     [out] = drawn.eval(m=nd.array([0, 100]), s=nd.array([1, 1]))
