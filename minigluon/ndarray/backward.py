@@ -74,6 +74,7 @@ def deliver(leaf: tape.Leaf, grad: Any) -> None:
 def heads_of(
     heads: Sequence[Any], head_grads: Sequence[Any | None] | None
 ) -> tuple[list[Any], list[Any]]:
+    """Where each head came from, and its gradient (ones where none is given)."""
     given = [None] * len(heads) if head_grads is None else list(head_grads)
     if len(given) != len(heads):
         raise ArgumentValueError(
@@ -98,6 +99,7 @@ def heads_of(
 
 
 def raw_face_of(device: Any) -> Any:
+    """Raw F for the device of a remembered call; None, for a bare variable, is the current one."""
     return raw_face(device if device is not None else device_of(current_context()))
 
 

@@ -70,6 +70,12 @@ def arange(start: float, stop: float | None = None, step: float = 1.0, repeat: i
            dtype: Any = "float32") -> NDArray:
     """Evenly spaced values in [start, stop), each `repeat` times; arange(n) counts from 0.
 
+    Args:
+        start, stop, step: the range; with `stop` None it is [0, start).
+        repeat: how often each value comes.
+        infer_range: accepted and ignored.
+        ctx: where to put it; the current context when None. dtype: element type.
+
     >>> import minigluon as mx
     >>> mx.nd.arange(2, 6, step=2, repeat=2).asnumpy().tolist()
     [2.0, 2.0, 4.0, 4.0]
@@ -80,7 +86,16 @@ def arange(start: float, stop: float | None = None, step: float = 1.0, repeat: i
 
 def linspace(start: float, stop: float, num: int, endpoint: bool = True,
              ctx: Context | None = None, dtype: Any = "float32") -> NDArray:
-    """`num` evenly spaced values from start to stop (with it when `endpoint`)."""
+    """`num` evenly spaced values from start to stop (with it when `endpoint`).
+
+    Args:
+        start, stop, num, endpoint: as above.
+        ctx: where to put it; the current context when None. dtype: element type.
+
+    >>> import minigluon as mx
+    >>> mx.nd.linspace(0, 1, num=3).asnumpy().tolist()
+    [0.0, 0.5, 1.0]
+    """
     return nd_call(find_operator("_linspace"), (), {  # type: ignore[no-any-return]
         "start": start, "stop": stop, "num": num, "endpoint": endpoint, "dtype": dtype,
         "ctx": ctx})
@@ -88,7 +103,17 @@ def linspace(start: float, stop: float, num: int, endpoint: bool = True,
 
 def eye(N: int, M: int = 0, k: int = 0, ctx: Context | None = None,
         dtype: Any = "float32") -> NDArray:
-    """A matrix (N, M) with ones on diagonal number `k`; M = 0 means square."""
+    """A matrix with ones on one diagonal and zeros elsewhere.
+
+    Args:
+        N, M: rows and columns; M = 0 means square.
+        k: the diagonal: 0 the main one, above it > 0, below it < 0.
+        ctx: where to put it; the current context when None. dtype: element type.
+
+    >>> import minigluon as mx
+    >>> mx.nd.eye(2, 3, k=1).asnumpy().tolist()
+    [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+    """
     return nd_call(find_operator("_eye"), (), {  # type: ignore[no-any-return]
         "N": N, "M": M, "k": k, "dtype": dtype, "ctx": ctx})
 
