@@ -36,6 +36,7 @@ from . import (
     nn,
     operator,
     optimizer,
+    profiler,
     random,
     recordio,
     symbol,
@@ -81,7 +82,7 @@ __all__ = [
     "cpu_pinned", "cpu_shared", "current_context", "gluon", "gpu", "image", "img", "init",
     "initializer", "io",
     "kv", "kvstore", "lr_scheduler", "metric", "name", "nd", "ndarray", "nn", "num_gpus",
-    "operator", "optimizer", "random", "recordio", "sym", "symbol",
+    "operator", "optimizer", "profiler", "random", "recordio", "sym", "symbol",
 ]
 
 kvstore.run_if_role()  # a process whose DMLC_ROLE says server or scheduler becomes that

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from functools import cache, partial
+from time import perf_counter_ns
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,11 +19,65 @@ from .device import Device, device_of, kernels_of
 from .device.cpu import native
 from .ops import Attrs, Operator, namespace, registry
 
-__all__ = ["call", "prepared", "raw_face", "raw_face_of"]
+__all__ = ["call", "observing", "prepared", "raw_face", "raw_face_of"]
 
 Array = Any
 
 _prepared: dict[Operator, Any] = {}
+
+
+class _NothingPrepared(dict[Operator, Any]):
+    """While calls are observed: no short path around `call`."""
+
+    def __missing__(self, op: Operator) -> None:
+        return None
+
+
+Observer = Callable[[Operator, Sequence[Array], int, int], None]
+
+
+class _Observing:
+    """Who is told of each call: the profiler, while it runs.
+
+    While nobody observes, it costs one look at `observer` in `call`, and nothing elsewhere.
+
+    Attributes:
+        observer: ``observer(op, arrays, begin, end)`` with times of ``time.perf_counter_ns``.
+        inside: compiled graphs run operator by operator, so that those are seen, too.
+        changed: functions called with True and False when observing begins and ends.
+    """
+
+    def __init__(self) -> None:
+        self.observer: Observer | None = None
+        self.inside = False
+        self.changed: list[Callable[[bool], None]] = []
+        self._all = _prepared
+
+    def by(self, observer: Observer | None, inside: bool = False) -> None:
+        """Tell `observer` of all calls from now on; None: nobody."""
+        global _prepared
+        self.observer, self.inside = observer, observer is not None and inside
+        _prepared = self._all if observer is None else _NothingPrepared()
+        for change in self.changed:
+            change(observer is not None)
+
+    def call(self, observer: Observer, op: Operator, arrays: Sequence[Array], attrs: Attrs,
+             device: Device, training: bool) -> tuple[Array, ...]:
+        """`call`, and tell."""
+        begin = perf_counter_ns()
+        outputs = call(op, arrays, attrs, device, training, told=True)
+        observer(op, arrays, begin, perf_counter_ns())
+        return outputs
+
+    def prepared(self, op: Operator) -> Any:
+        """What `prepared` gives while nobody observes."""
+        try:
+            return self._all[op]
+        except KeyError:
+            return _ready(op)
+
+
+observing = _Observing()
 # Operators of an array and a number are called with ever new numbers: their bodies are quicker
 # than preparing a Step, but for big arrays.
 _WORTH_A_STEP = 65536
@@ -34,12 +89,16 @@ def prepared(op: Operator) -> Any:
     try:
         return _prepared[op]
     except KeyError:
-        found = None
-        if native.has_kernel(op.name) and not (op.needs_rng or op.needs_device):
-            least = _WORTH_A_STEP if "scalar" in op.attr_names else 0
-            found = native.core.Eager(op, partial(_prepare, op), int(op.single), least)
-        _prepared[op] = found
-        return found
+        return _ready(op)
+
+
+def _ready(op: Operator) -> Any:
+    found = None
+    if native.has_kernel(op.name) and not (op.needs_rng or op.needs_device):
+        least = _WORTH_A_STEP if "scalar" in op.attr_names else 0
+        found = native.core.Eager(op, partial(_prepare, op), int(op.single), least)
+    observing._all[op] = found
+    return found
 
 
 def _prepare(op: Operator, arrays: Sequence[Array], attrs: Attrs) -> Any:
@@ -68,7 +127,8 @@ def _prepare(op: Operator, arrays: Sequence[Array], attrs: Attrs) -> Any:
 
 
 def call(
-    op: Operator, arrays: Sequence[Array], attrs: Attrs, device: Device, training: bool = False
+    op: Operator, arrays: Sequence[Array], attrs: Attrs, device: Device, training: bool = False,
+    told: bool = False,
 ) -> tuple[Array, ...]:
     """Run one operator on raw arrays of `device`; always a tuple of raw arrays.
 
@@ -78,10 +138,13 @@ def call(
         attrs: complete attributes (``op.parse`` or ``op.bind`` made them); not changed.
         device: where the arrays live.
         training: for operators that behave differently in training; ``attrs["training"]`` wins.
+        told: the observer is not to be told of this call.
 
     Raises:
         ShapeError, DTypeError, MXNetError: naming the operator and what it was given.
     """
+    if observing.observer is not None and not told:
+        return observing.call(observing.observer, op, arrays, attrs, device, training)
     if op.direct is not None:
         return op.direct(arrays, device)
     if op.needs_service:
@@ -92,7 +155,7 @@ def call(
             if array.dtype != first:
                 raise _mixed_dtypes(op, arrays)
     if device.type == "cpu":
-        steps = prepared(op)
+        steps = observing.prepared(op) if told else prepared(op)
         if steps is not None:
             results: tuple[Array, ...] | None = steps.raw(arrays, attrs)
             if results is not None:
@@ -190,17 +253,21 @@ def _raw_call(device: Device) -> Callable[[Operator, tuple[Any, ...], dict[str, 
     return apply
 
 
-@cache
 def raw_face(device: Device) -> SimpleNamespace:
     """Raw F: every operator as a function of raw arrays; what gradient rules run with."""
+    return _face(device, observing.observer is not None)
+
+
+@cache
+def _face(device: Device, observed: bool) -> SimpleNamespace:
     apply = _raw_call(device)
     functions = namespace(apply)
-    if native.enabled and device.type == "cpu":
+    if native.enabled and device.type == "cpu" and not observed:
         functions.update(native.core.raw_functions(functions))
     face = SimpleNamespace(**functions)
 
     def invoke(op: Operator, *inputs: Any, **attrs: Any) -> Any:
-        if op.direct is None:
+        if op.direct is None or observed:
             return apply(op, inputs, attrs)
         outputs = op.direct(inputs, device)
         visible = op.visible(attrs)

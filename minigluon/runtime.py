@@ -49,7 +49,7 @@ def feature_list() -> list[Feature]:
         ("CPU_SSE2", _cpu_has("x86-64")), ("CPU_AVX2", _cpu_has("x86-64-v3")),
         ("CPU_AVX512", _cpu_has("x86-64-v4")), ("OPENMP", threads), ("ONEDNN", native.onednn),
         ("MKLDNN", native.onednn), ("DIST_KVSTORE", _has("zmq")), ("F16C", True),
-        ("INT64_TENSOR_SIZE", True), ("SIGNAL_HANDLER", False), ("PROFILER", False),
+        ("INT64_TENSOR_SIZE", True), ("SIGNAL_HANDLER", False), ("PROFILER", True),
         ("OPENCV", _has("cv2")), ("NATIVE", native.enabled),
     )]
 

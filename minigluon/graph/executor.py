@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from ..base import ArgumentError, GradientError, MXNetError
 from ..device.cpu import native
-from ..dispatch import call
+from ..dispatch import call, observing
 from ..ops import Attrs, Operator
 from ..ops.operator import MaybeShape
 from .gradient import gradient
@@ -162,7 +162,7 @@ class CompiledGraph:
     # -- running it ----------------------------------------------------------------------------
 
     def _run(self, inputs: Sequence[Any], device: Any) -> tuple[Any, ...]:
-        if self._programs is not None and device.type == "cpu":
+        if self._programs is not None and device.type == "cpu" and not observing.inside:
             results = self._programs(inputs, device)
             if results is not None:
                 return results  # type: ignore[no-any-return]
@@ -172,7 +172,7 @@ class CompiledGraph:
         try:
             for step in self._steps:
                 results = call(step.op, [slots[i] for i in step.inputs], step.attrs, device,
-                               training)
+                               training, told=not observing.inside)
                 for slot, result in zip(step.outputs, results, strict=True):
                     if slot >= 0:
                         slots[slot] = result

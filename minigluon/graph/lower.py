@@ -141,7 +141,7 @@ def _callback(node: Node, training: bool) -> Callable[[Any, Sequence[Any]], tupl
 
     def run(device: Any, arrays: Sequence[Any]) -> tuple[Any, ...]:
         try:
-            return call(op, arrays, attrs, device, training)
+            return call(op, arrays, attrs, device, training, told=True)
         except MXNetError as error:
             raise locate(error, node) from error.__cause__
 

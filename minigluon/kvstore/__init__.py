@@ -5,6 +5,7 @@ import importlib
 import os
 from typing import Any
 
+from .. import profiler
 from ..base import ArgumentError, ArgumentValueError, NotForThisError, did_you_mean
 from .api import KVStoreBase, capable
 from .local import KVStore
@@ -37,6 +38,13 @@ def create(name: Any = "local") -> KVStoreBase:
     >>> create("device").type, create().num_workers
     ('device', 1)
     """
+    store = _create(name)
+    profiler.watch(type(store), ("init", "push", "pull", "pushpull", "broadcast",
+                                 "row_sparse_pull", "barrier"))
+    return store
+
+
+def _create(name: Any) -> KVStoreBase:
     if not isinstance(name, str):
         raise ArgumentError(f"kvstore.create: expected the name of a store, got {name!r}")
     lowered = name.lower()

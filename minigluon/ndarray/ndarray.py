@@ -21,7 +21,7 @@ from ..device import device_of
 from ..device.cpu import native
 from ..device.engine import Failure, Var, wait_all
 from ..dispatch import call as dispatch_call
-from ..dispatch import prepared
+from ..dispatch import observing, prepared
 from ..ops import BINARY, Attrs, Operator, attach_methods, find_operator
 from .backward import run_backward
 from .index import fit, index_key, scalar_view
@@ -663,6 +663,19 @@ def _operator_methods() -> None:
         native.core.setup(NDArray, device_of, general, [
             (word, both, both.defaults, right, left)
             for word, (both, right, left) in zip(short, records, strict=True)])
+        methods = {f"__{side}{name}__": make(word)
+                   for side, make in (("", forward), ("r", reflected))
+                   for name, word in zip(("add", "sub", "mul", "truediv"), short, strict=True)}
+
+        def observed(on: bool) -> None:
+            """The core's own arithmetic tells nobody what it does."""
+            for name, method in methods.items():
+                if on:
+                    setattr(NDArray, name, method)
+                elif name in NDArray.__dict__:
+                    delattr(NDArray, name)
+
+        observing.changed.append(observed)
     for name, word in arithmetic.items():
         setattr(NDArray, f"__{name}__", forward(word))
         setattr(NDArray, f"__r{name}__", reflected(word))
