@@ -126,11 +126,12 @@ class _Keeper:
         empty = os.open(os.devnull, os.O_RDWR)
         for fd in (0, 1, 2):
             os.dup2(empty, fd)
-        low = 3
-        for fd in sorted(keep):
-            os.closerange(low, fd)
-            low = fd + 1
-        os.closerange(low, os.sysconf("SC_OPEN_MAX"))
+        # Those that are open, not all that could be: in containers the limit may be a billion.
+        folder = "/proc/self/fd" if os.path.isdir("/proc/self/fd") else "/dev/fd"
+        for fd in map(int, os.listdir(folder)):
+            if fd > 2 and fd not in keep:
+                with contextlib.suppress(OSError):  # the listing's own is closed already
+                    os.close(fd)
 
     def _start_role(self, command: Sequence[str], env: Mapping[str, str]) -> None:
         keeper = os.getpid()
