@@ -51,7 +51,8 @@ GUESTS = {
     "cv2": ("codec.py",),
 }
 # The only places that may load one of our own modules by name at run time: the distributed store
-# when it is asked for (zmq), a device at its first use (cupy), rarely used rooms, what `import mxnet` asks for.
+# when it is asked for (zmq), a device at its first use (cupy), rarely used rooms, and what
+# `import mxnet` asks for.
 LAZY = ("__init__.py", "kvstore/__init__.py", "device/__init__.py", "as_mxnet.py",
         "gluon/__init__.py", "gluon/contrib/__init__.py")
 # The compiled parts, and the one file that may load them.
