@@ -1,14 +1,6 @@
 """Recurrent cells as symbols, for networks trained by Module (``gluon.rnn`` has them as blocks)."""
-from .cell import (
-    BaseRNNCell,
-    BidirectionalCell,
-    DropoutCell,
-    GRUCell,
-    LSTMCell,
-    RNNCell,
-    RNNParams,
-    SequentialRNNCell,
-)
+from .cell import BaseRNNCell, GRUCell, LSTMCell, RNNCell, RNNParams
+from .compose import BidirectionalCell, DropoutCell, SequentialRNNCell
 from .files import do_rnn_checkpoint, load_rnn_checkpoint, rnn_unroll, save_rnn_checkpoint
 from .fused import FusedRNNCell
 from .modifier import ModifierCell, ResidualCell, ZoneoutCell

@@ -13,18 +13,16 @@ from ..ops.nn.rnn import packed, packed_size
 from ..symbol import Symbol
 from .cell import (
     BaseRNNCell,
-    BidirectionalCell,
-    DropoutCell,
     GRUCell,
     Info,
     LSTMCell,
     RNNCell,
     RNNParams,
-    SequentialRNNCell,
     Weights,
     as_one,
     as_steps,
 )
+from .compose import BidirectionalCell, DropoutCell, SequentialRNNCell
 
 __all__ = ["FusedRNNCell"]
 

@@ -7,7 +7,8 @@ from typing import Any
 from .. import symbol
 from ..ndarray import NDArray
 from ..symbol import Symbol
-from .cell import BaseRNNCell, BidirectionalCell, Info, RNNParams, Weights, as_one, as_steps
+from .cell import BaseRNNCell, Info, RNNParams, Weights, as_one, as_steps
+from .compose import BidirectionalCell
 from .fused import FusedRNNCell
 
 __all__ = ["ModifierCell", "ResidualCell", "ZoneoutCell"]
