@@ -3,18 +3,17 @@ from __future__ import annotations
 
 import collections
 import os
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
-from ....base import ArgumentValueError, MXNetError
+from ....base import ArgumentValueError
 from ....context import cpu
 from ....ndarray import NDArray
 from ...data import Dataset
-from ...data.repository import data_folder, fetch
+from ...data.repository import data_folder, unpacked
 
 __all__ = ["WikiText2", "WikiText103"]
 
@@ -66,23 +65,7 @@ class WikiText2(Dataset):
         return result
 
     def _find(self, folder: Path, name: str) -> Path:
-        if (folder / name).is_file():
-            return folder / name
-        archive, sha1 = self._archive
-        if not (folder / archive).is_file():
-            try:
-                fetch(f"gluon/dataset/{self._namespace}/{archive}", folder / archive, sha1)
-            except OSError as error:
-                raise MXNetError(
-                    f"{type(self).__name__}: {name} not in {folder} and not to be downloaded "
-                    f"({error}); put {name} or {archive} there"
-                ) from error
-        with zipfile.ZipFile(folder / archive) as packed:
-            for member in packed.namelist():
-                if os.path.basename(member) == name:
-                    (folder / name).write_bytes(packed.read(member))
-                    return folder / name
-        raise MXNetError(f"{type(self).__name__}: {folder / archive} lacks {name}")
+        return unpacked(type(self).__name__, self._namespace, folder, [name], *self._archive)[0]
 
     def __len__(self) -> int:
         return len(self._data)

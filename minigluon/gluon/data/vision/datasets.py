@@ -16,7 +16,7 @@ from ....io import read_idx
 from ....ndarray import NDArray
 from ....recordio import unpack
 from ..dataset import Dataset, RecordFileDataset, _DownloadedDataset
-from ..repository import data_folder, fetch, say_once
+from ..repository import data_folder, fetch, say_once, unpacked
 
 __all__ = ["CIFAR10", "CIFAR100", "MNIST", "FashionMNIST", "ImageFolderDataset",
            "ImageRecordDataset"]
@@ -153,32 +153,7 @@ class CIFAR10(_DownloadedDataset):
         self._label = rows[:, self._number_of_label()].astype(np.int32)
 
     def _find(self, folder: Path, names: list[str]) -> list[Path]:
-        paths = [folder / name for name in names]
-        if all(path.is_file() for path in paths):
-            return paths
-        archive, sha1 = self._archive
-        if not (folder / archive).is_file():
-            try:
-                fetch(f"gluon/dataset/{self._namespace}/{archive}", folder / archive, sha1)
-            except OSError as error:
-                raise MXNetError(
-                    f"{type(self).__name__}: {', '.join(names)} not in {folder} and not to be "
-                    f"downloaded ({error}); put the files or {archive} there"
-                ) from error
-        import tarfile  # here, as it is seldom needed and slow to import
-
-        with tarfile.open(folder / archive) as packed:
-            for member in packed:
-                name = os.path.basename(member.name)
-                source = packed.extractfile(member) if name in names else None
-                if source is not None:  # by name alone: nothing is written outside of the folder
-                    partial = folder / f"{name}.{os.getpid()}.part"
-                    partial.write_bytes(source.read())
-                    partial.replace(folder / name)
-        missing = [path.name for path in paths if not path.is_file()]
-        if missing:
-            raise MXNetError(f"{type(self).__name__}: {folder / archive} lacks {missing}")
-        return paths
+        return unpacked(type(self).__name__, self._namespace, folder, names, *self._archive)
 
 
 class CIFAR100(CIFAR10):
