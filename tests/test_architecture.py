@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,14 @@ import architecture
 
 def test_the_architecture_holds() -> None:
     assert architecture.problems() == []
+
+
+def test_the_page_shows_the_levels() -> None:
+    page = (architecture.ROOT.parent / "docs" / "architecture.md").read_text(encoding="utf-8")
+    table = page.split("```\n")[1].replace(",\n ", ", ")
+    shown = [set(re.split(r" \| |, *", row.split(None, 1)[1])) for row in table.splitlines()]
+    rooms = {module.room for module in architecture.read(architecture.ROOT).values()}
+    assert shown == [level & rooms for level in architecture.LEVELS]
 
 
 def test_every_module_is_read() -> None:
