@@ -19,6 +19,7 @@ from . import (
     precision,
     random,
     reduce,
+    reshape,
     sampling,
     scalar,
     scan,

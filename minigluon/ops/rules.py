@@ -1,4 +1,4 @@
-"""Shared rules of operators: shapes, element types, axes, and the gradient of what has none.
+"""Shared rules of operators: shapes, element types, axes, and plain gradients.
 
 A shape rule is ``rule(shapes, attrs, outs=None) -> (input shapes, output shapes)``; None is a shape
 of unknown rank and 0 an unknown dimension. `outs`, where a rule names it, is what is already known
@@ -28,6 +28,7 @@ __all__ = [
     "no_inputs_shape",
     "reduce_shape",
     "reduced",
+    "reshape_back",
     "same_dtype",
     "same_shape",
     "same_shapes_or_error",
@@ -222,3 +223,8 @@ def attr_dtype(key: str = "dtype", default: str = "float32") -> Callable[..., An
 def no_gradient(F: Any, dy: Any, out: Any, *inputs: Any, **attrs: Any) -> list[Any]:
     """The gradient rule of a function that is flat where it is smooth: zero for every input."""
     return [None] * len(inputs)
+
+
+def reshape_back(F: Any, dy: Any, out: Any, data: Any, **attrs: Any) -> list[Any]:
+    """The gradient rule of a function of one array that only lays its elements out anew."""
+    return [F.reshape_like(dy, data)]
