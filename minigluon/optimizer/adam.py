@@ -6,7 +6,7 @@ from typing import Any
 
 from .. import ndarray as nd
 from ..ndarray import NDArray
-from .optimizer import Index, Optimizer, State, register
+from .optimizer import Index, Optimizer, State, apply_rule, register
 
 __all__ = ["Adam"]
 
@@ -56,12 +56,10 @@ class Adam(Optimizer):
         count = self._index_update_count[index]
         correction = math.sqrt(1.0 - self.beta2**count) / (1.0 - self.beta1**count)
         mean, var = state
-        nd.adam_update(
+        apply_rule(
+            "adam_update",
             weight,
-            grad,
-            mean,
-            var,
-            out=weight,
+            [grad, mean, var],
             lr=self._get_lr(index) * correction,
             wd=self._get_wd(index),
             beta1=self.beta1,

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,11 @@ import numpy as np
 from .. import ndarray as nd
 from ..base import ArgumentError, ArgumentValueError, NotForThisError, Registry
 from ..lr_scheduler import LRScheduler
-from ..ndarray import NDArray
+from ..ndarray import NDArray, invoke
+from ..ops import Attrs, Operator, find_operator
 from . import settings as plain
 
-__all__ = ["Index", "Optimizer", "State", "create", "from_wire", "register"]
+__all__ = ["Index", "Optimizer", "State", "apply_rule", "create", "from_wire", "register"]
 
 Index = int | str
 State = Any  # None, an NDArray, or a tuple of states
@@ -22,6 +24,22 @@ State = Any  # None, an NDArray, or a tuple of states
 _HOME = ("_all_index_update_counts", "_index_update_count", "lr_scheduler", "param_dict")
 #: Attributes that move on by themselves where the optimizer runs.
 _MOVING = ("_begin_counts", "begin_num_update", "idx2name", "num_update", "sym_info")
+
+
+@lru_cache(maxsize=512)
+def _rule(op_name: str, settings: tuple[tuple[str, Any], ...]) -> tuple[Operator, Attrs]:
+    op = find_operator(op_name)
+    return op, op.parse(dict(settings))
+
+
+def apply_rule(op_name: str, weight: NDArray, arrays: Sequence[NDArray], **settings: Any) -> None:
+    """Update `weight` by an update operator; `arrays` are the gradient and the states it changes.
+
+    The same as ``nd.OP(weight, *arrays, out=weight, **settings)``, but settings that came before
+    are not read and checked again: a step of a small network has more of that than arithmetic.
+    """
+    op, attrs = _rule(op_name, tuple(settings.items()))
+    invoke(op, [weight, *arrays], attrs, weight)
 
 
 class Optimizer:

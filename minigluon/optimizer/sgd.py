@@ -5,7 +5,7 @@ from typing import Any
 
 from .. import ndarray as nd
 from ..ndarray import NDArray
-from .optimizer import Index, Optimizer, State, register
+from .optimizer import Index, Optimizer, State, apply_rule, register
 
 __all__ = ["SGD"]
 
@@ -47,10 +47,9 @@ class SGD(Optimizer):
     def _apply(self, weight: NDArray, grad: NDArray, state: State, settings: dict[str, Any]
                ) -> None:
         if state is None:
-            nd.sgd_update(weight, grad, out=weight, **settings)
+            apply_rule("sgd_update", weight, [grad], **settings)
         else:
-            update = getattr(nd, self.momentum_op)
-            update(weight, grad, state, out=weight, momentum=self.momentum, **settings)
+            apply_rule(self.momentum_op, weight, [grad, state], momentum=self.momentum, **settings)
 
     def update_multi_precision(
         self, index: Index, weight: NDArray, grad: NDArray, state: State
@@ -62,7 +61,7 @@ class SGD(Optimizer):
         momentum, master = state
         settings = self._op_settings(index)
         if momentum is None:
-            nd.mp_sgd_update(weight, grad, master, out=weight, **settings)
+            apply_rule("mp_sgd_update", weight, [grad, master], **settings)
         else:
-            update = getattr(nd, f"mp_{self.momentum_op}")
-            update(weight, grad, momentum, master, out=weight, momentum=self.momentum, **settings)
+            apply_rule(f"mp_{self.momentum_op}", weight, [grad, momentum, master],
+                       momentum=self.momentum, **settings)
