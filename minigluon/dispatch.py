@@ -19,7 +19,7 @@ from .device import Device, device_of, kernels_of
 from .device.cpu import native
 from .ops import Attrs, Operator, namespace, registry
 
-__all__ = ["call", "observing", "prepared", "raw_face", "raw_face_of"]
+__all__ = ["call", "observing", "prepared", "raw_face"]
 
 Array = Any
 
@@ -275,8 +275,3 @@ def _face(device: Device, observed: bool) -> SimpleNamespace:
 
     face._invoke = invoke
     return face
-
-
-def raw_face_of(ctx: Any) -> SimpleNamespace:
-    """Raw F for the device of a context."""
-    return raw_face(device_of(ctx))
