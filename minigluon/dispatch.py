@@ -15,7 +15,7 @@ from typing import Any
 from numpy import asarray, errstate, generic
 
 from .base import DTypeError, MXNetError, ShapeError
-from .device import Device, device_of, kernels_of
+from .device import Device, kernels_of
 from .device.cpu import native
 from .ops import Attrs, Operator, namespace, registry
 
