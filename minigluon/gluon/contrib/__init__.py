@@ -7,9 +7,9 @@ from __future__ import annotations
 import importlib as _importlib
 from types import ModuleType as _ModuleType
 
-__all__ = ["cnn", "data", "nn", "rnn"]
+__all__ = ["cnn", "data", "estimator", "nn", "rnn"]
 
-_LAZY = {"cnn": ".cnn", "data": ".data", "nn": ".nn", "rnn": ".rnn"}
+_LAZY = {"cnn": ".cnn", "data": ".data", "estimator": ".estimator", "nn": ".nn", "rnn": ".rnn"}
 
 
 def __getattr__(name: str) -> _ModuleType:
