@@ -200,7 +200,7 @@ class KeyKind:
     >>> kind.check([3, 4])
     >>> kind.check(["w"])
     Traceback (most recent call last):
-    minigluon.base.KVStoreError: KVStore: key 'w' is a str, but this store uses int keys; \
+    minigluon.base.KVStoreError: KVStore: key 'w' is of type str, but this store uses int keys; \
 keep to one kind
     """
 
@@ -215,7 +215,7 @@ keep to one kind
                 self._kind = kind
             elif kind is not self._kind:
                 raise KVStoreError(
-                    f"KVStore: key {key!r} is a {kind.__name__}, but this store uses "
+                    f"KVStore: key {key!r} is of type {kind.__name__}, but this store uses "
                     f"{self._kind.__name__} keys; keep to one kind"
                 )
 
