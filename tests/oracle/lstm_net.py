@@ -2,7 +2,7 @@
 
     python tests/oracle/lstm_net.py mxnet write tests/oracle/lstm-net     (MXNet 1.9.1)
     python tests/oracle/lstm_net.py minigluon read tests/oracle/lstm-net
-    python tests/oracle/lstm_net.py minigluon write /tmp/net ; ... mxnet read /tmp/net
+    python tests/oracle/lstm_net.py minigluon write PATH ; ... mxnet read PATH
 
 The net holds fused layers, an unrolled stack of cells and a projection. Writing and reading print
 the sum of its outputs for fixed inputs and parameters; the two must agree.

@@ -1,7 +1,7 @@
 """The model zoo's figures, and a small ResNet in files.
 
     python tests/oracle/model_zoo.py mxnet tests/oracle/model_zoo.json     (MXNet 1.9.1)
-    python tests/oracle/model_zoo.py minigluon /tmp/model_zoo.json
+    python tests/oracle/model_zoo.py minigluon FILE.json
     python tests/oracle/model_zoo.py mxnet write tests/oracle/resnet
     python tests/oracle/model_zoo.py minigluon read tests/oracle/resnet     (or the other way round)
 
@@ -13,6 +13,7 @@ import hashlib
 import importlib
 import json
 import sys
+import tempfile
 import zlib
 
 import numpy as np
@@ -138,8 +139,8 @@ if __name__ == "__main__":
     if len(sys.argv) == 4:
         print(json.dumps(files(module, *sys.argv[2:])))
     else:
-        with open(sys.argv[2], "w") as file:
+        with open(sys.argv[2], "w") as file, tempfile.TemporaryDirectory() as folder:
             json.dump({"structure": {name: structure(module, name) for name in NAMES},
                        "output": {name: output(module, name) for name in RUN},
-                       "gradients": gradients(module), "small": files(module, "write", "/tmp/s")},
-                      file, indent=0)
+                       "gradients": gradients(module),
+                       "small": files(module, "write", f"{folder}/small")}, file, indent=0)

@@ -2,7 +2,7 @@
 
     python tests/oracle/saved_block.py mxnet write tests/oracle/saved     (MXNet 1.9.1)
     python tests/oracle/saved_block.py minigluon read tests/oracle/saved
-    python tests/oracle/saved_block.py minigluon write /tmp/saved ; ... mxnet read /tmp/saved
+    python tests/oracle/saved_block.py minigluon write PATH ; ... mxnet read PATH
 
 Both print what the net computes. It holds graphs below a plain block, one of them under a name of
 its own, with nested inputs and outputs.
