@@ -204,7 +204,7 @@ def gradientmultiplier(xp: Any, data: Array, *, scalar: float = 1.0) -> Array:
     Shapes: data (*S) -> (*S).
 
     >>> import minigluon as mx
-    >>> mx.nd.contrib.gradientmultiplier(mx.nd.ones((1,)), scalar=-1).asscalar()
+    >>> mx.nd.contrib.gradientmultiplier(mx.nd.ones((1,)), scalar=-1).item()
     1.0
     """
     return data.copy()
@@ -226,7 +226,7 @@ def quadratic(xp: Any, data: Array, *, a: float = 0.0, b: float = 0.0, c: float 
     Shapes: data (*S) -> (*S).
 
     >>> import minigluon as mx
-    >>> mx.nd.contrib.quadratic(mx.nd.array([2]), a=1, b=2, c=3).asscalar()
+    >>> mx.nd.contrib.quadratic(mx.nd.array([2]), a=1, b=2, c=3).item()
     11.0
     """
     return as_dtype_of((a * data + b) * data + c, data)

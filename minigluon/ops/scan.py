@@ -171,7 +171,7 @@ def all_finite(xp: Any, data: Array, *, init_output: bool = True) -> Array:
     Shapes: data (*S) -> (1,).
 
     >>> import minigluon as mx
-    >>> mx.nd.all_finite(mx.nd.array([1, float("nan")])).asscalar()
+    >>> mx.nd.all_finite(mx.nd.array([1, float("nan")])).item()
     0.0
     """
     return _sound(xp, [data])
@@ -189,7 +189,7 @@ def multi_all_finite(xp: Any, *data: Array, num_arrays: int = 1, init_output: bo
     Shapes: any number of arrays -> (1,).
 
     >>> import minigluon as mx
-    >>> mx.nd.multi_all_finite(mx.nd.ones((3,)), mx.nd.ones((2,)), num_arrays=2).asscalar()
+    >>> mx.nd.multi_all_finite(mx.nd.ones((3,)), mx.nd.ones((2,)), num_arrays=2).item()
     1.0
     """
     _count_shape([array.shape for array in data], {"num_arrays": num_arrays})
@@ -208,7 +208,7 @@ def allclose(xp: Any, a: Array, b: Array, *, rtol: float = 1e-5, atol: float = 1
     Shapes: a (*S), b (*S) -> (1,).
 
     >>> import minigluon as mx
-    >>> mx.nd.contrib.allclose(mx.nd.ones((2,)), mx.nd.ones((2,))).asscalar()
+    >>> mx.nd.contrib.allclose(mx.nd.ones((2,)), mx.nd.ones((2,))).item()
     1
     """
     close = xp.isclose(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan)

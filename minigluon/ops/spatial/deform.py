@@ -237,7 +237,7 @@ def modulated_deformable_convolution(
     >>> x, still, w = mx.nd.ones((1, 1, 3, 3)), mx.nd.zeros((1, 8, 2, 2)), mx.nd.ones((1, 1, 2, 2))
     >>> half = mx.nd.ones((1, 4, 2, 2)) / 2
     >>> mx.nd.contrib.ModulatedDeformableConvolution(
-    ...     x, still, half, w, kernel=(2, 2), num_filter=1, no_bias=True).asnumpy()[0, 0, 0, 0]
+    ...     x, still, half, w, kernel=(2, 2), num_filter=1, no_bias=True).asnumpy().item(0)
     2.0
     """
     attrs = {"kernel": kernel, "stride": stride, "dilate": dilate, "pad": pad,
