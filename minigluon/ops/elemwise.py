@@ -196,7 +196,7 @@ _unary("erfinv", special.erfinv,
 _unary("gamma", special.gamma, _times(lambda F, x, y: F.elemwise_mul(y, F._digamma(x))),
        "The gamma function, (x - 1)! at whole numbers.", ("[1, 5]", "[ 1. 24.]"))
 _unary("gammaln", special.lgamma, _times(lambda F, x, y: F._digamma(x)),
-       "The logarithm of |gamma(x)|.", ("[1, 3]", "[0.    0.693]"))
+       "The logarithm of |gamma(x)|.", ("[3, 4]", "[0.693 1.792]"))
 _unary("_digamma", special.digamma, _times(lambda F, x, y: F._trigamma(x)),
        "The slope of gammaln.", ("[1, 2]", "[-0.577  0.423]"), method=False)
 _unary("_trigamma", special.trigamma, None,
