@@ -36,6 +36,7 @@ give it where inputs such as the data need none, it saves the first layer's data
 """
 from __future__ import annotations
 
+from . import control  # noqa: F401  # enters its operators
 from .close import close_shapes, has_open_shapes
 from .executor import CompiledGraph
 from .gradient import gradient

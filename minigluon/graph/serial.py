@@ -20,6 +20,8 @@ _TUNING = ("workspace", "cudnn_tune", "cudnn_off", "num_args", "cudnn_algo_verbo
            "cudnn_algo_fwd", "cudnn_algo_bwd_data", "cudnn_algo_bwd_filter", "min_calib_range",
            "max_calib_range", "is_int", "ctx")
 _VERSION = 10901
+# Where loops and branches have the graphs that they run.
+_GRAPHS = "subgraphs"
 
 
 def attr_texts(node: Node) -> dict[str, str]:
@@ -30,7 +32,7 @@ def attr_texts(node: Node) -> dict[str, str]:
     texts = {name: attr_text(value) for name, value in node.attrs.items()
              if name not in op.defaults or op.defaults[name] != value}
     if op.variadic:
-        texts["num_args"] = str(len(node.inputs))
+        texts["num_args"] = str(len(node.inputs) + len(node.attrs.get(_GRAPHS, ())))
     return texts
 
 
@@ -55,10 +57,13 @@ def to_json(entries: Sequence[Entry], notes: Mapping[str, str] | None = None) ->
     for node in nodes:
         row: dict[str, Any] = {"op": node.op.name if node.op else "null", "name": node.name}
         attrs = {**attr_texts(node), **node.extra_attrs}
+        graphs = attrs.pop(_GRAPHS, None)
         if attrs:
             row["attrs"] = attrs
         row["inputs"] = [[place[entry.node], entry.index, int(_written(node, i))]
                          for i, entry in enumerate(node.inputs)]
+        if graphs is not None:
+            row[_GRAPHS] = [json.loads(text) for text in node.attrs[_GRAPHS]]
         listed.append(row)
         rows.append(rows[-1] + node.num_outputs())
     return _text({
@@ -124,6 +129,8 @@ def _node(row: Mapping[str, Any], inputs: list[Entry]) -> Node:
     if isinstance(op, OpenOperator):
         op = op.concrete(texts)
     given, extra = _split(op, texts)
+    if _GRAPHS in row:
+        given[_GRAPHS] = tuple(json.dumps(graph) for graph in row[_GRAPHS])
     node = Node(op, row["name"], inputs, extra_attrs=extra)
     try:
         training = given.pop("training", None) if op.needs_training else None

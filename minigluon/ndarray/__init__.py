@@ -4,6 +4,7 @@ from __future__ import annotations
 from ..ops import drawing_functions as _drawing_functions
 from ..ops import namespace as _namespace
 from ..ops import subspaces as _subspaces
+from .control import CONTROL as _CONTROL
 from .creation import (
     BINARY_FUNCTIONS,
     arange,
@@ -28,7 +29,7 @@ _functions = _namespace(nd_call, extra=("out", "name"))
 for _word, _space in _subspaces(_functions).items():
     globals()[_word] = _space
 vars(globals()["random"]).update(_drawing_functions(nd_call, NDArray))
-vars(globals()["contrib"]).update(CONTRIB_UPDATES)
+vars(globals()["contrib"]).update(CONTRIB_UPDATES, **_CONTROL)
 for _name, _function in _functions.items():
     globals().setdefault(_name, _function)
 globals().update(BINARY_FUNCTIONS)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -62,13 +63,19 @@ def function(
 
     operator_function.__name__ = operator_function.__qualname__ = name
     operator_function.__doc__ = op.doc
+    operator_function.__signature__ = _shown(op, extra)  # type: ignore[attr-defined]
+    operator_function.operator = op  # type: ignore[attr-defined]
+    return operator_function
+
+
+@cache
+def _shown(op: Operator, extra: tuple[str, ...]) -> inspect.Signature:
+    """The signature that ``help()`` shows; one for all names of an operator."""
     parameters = op.public_parameters()
     shown = {parameter.name for parameter in parameters}
     parameters += [inspect.Parameter(word, _KEYWORD, default=None)
                    for word in extra if word not in shown]
-    operator_function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    operator_function.operator = op  # type: ignore[attr-defined]
-    return operator_function
+    return inspect.Signature(parameters)
 
 
 def namespace(call: Call, extra: tuple[str, ...] = ()) -> dict[str, Callable[..., Any]]:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from .bind import Executor
+from .control import CONTROL as _CONTROL
 from .create import (
     BINARY_FUNCTIONS,
     Variable,
@@ -23,6 +24,7 @@ for _word, _space in make_spaces(_functions).items():
 for _name, _function in _functions.items():
     globals().setdefault(_name, _function)
 globals().update(BINARY_FUNCTIONS)
+vars(globals()["contrib"]).update(_CONTROL)
 fromjson = load_json
 
 __all__ = ["Executor", "Group", "Symbol", "Variable", "arange", "eye", "fromjson", "full", "load",
