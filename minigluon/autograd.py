@@ -197,8 +197,7 @@ def _gradient_of(x: NDArray, found: dict[int, Any], wrapped: bool) -> NDArray:
     value = found[id(x._ag)][1]
     if wrapped:
         return value  # type: ignore[no-any-return]
-    xp = device_of(x._ctx).xp
-    return NDArray(xp.array(value, dtype=x._data.dtype, copy=True), x._ctx)
+    return NDArray(device_of(x._ctx).array(value, x._data.dtype), x._ctx)
 
 
 def _nd_face(device: Any) -> Any:

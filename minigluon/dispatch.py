@@ -12,7 +12,7 @@ from time import perf_counter_ns
 from types import SimpleNamespace
 from typing import Any
 
-from numpy import asarray, errstate, generic
+from numpy import asarray, generic
 
 from .base import DTypeError, MXNetError, ShapeError
 from .device import Device, kernels_of
@@ -81,7 +81,6 @@ observing = _Observing()
 # Operators of an array and a number are called with ever new numbers: their bodies are quicker
 # than preparing a Step, but for big arrays.
 _WORTH_A_STEP = 65536
-_BIG = 262144  # bytes; from here on results lie in the pool
 
 
 def prepared(op: Operator) -> Any:
@@ -168,16 +167,7 @@ def call(
                 body = candidate
                 break
     try:
-        # inf and nan are values here, as in MXNet: no RuntimeWarning for log(0) or 1/0
-        with errstate(all="ignore"):
-            if native.enabled and device.type == "cpu" and any(a.nbytes >= _BIG for a in arrays):
-                before = native.core.pooled_begin()
-                try:
-                    result = body(device.xp, *arrays, **attrs)
-                finally:
-                    native.core.pooled_end(before)
-            else:
-                result = body(device.xp, *arrays, **attrs)
+        result = device.run(body, arrays, attrs)
     except MXNetError as error:
         if op.name not in registry or _names_operator(op, error):
             raise

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..context import Context
@@ -81,6 +81,13 @@ class Device:
 
     def to_host(self, array: Any) -> Any:
         """A NumPy array with the values of `array`; may share memory on a CPU device."""
+        raise NotImplementedError
+
+    def run(self, body: Callable[..., Any], arrays: Sequence[Any], attrs: dict[str, Any]) -> Any:
+        """``body(xp, *arrays, **attrs)``, computed on this device whatever device is current.
+
+        inf and nan are values, as in MXNet: no warning for log(0) or 1/0.
+        """
         raise NotImplementedError
 
     def sync(self) -> None:

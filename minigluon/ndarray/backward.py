@@ -88,7 +88,7 @@ def heads_of(
                 "with attach_grad(); nothing to differentiate"
             )
         if grad is None:
-            grad = type(head)(device_of(head._ctx).xp.ones_like(head._sync()), head._ctx)
+            grad = type(head)(device_of(head._ctx).run(_ones_like, [head._sync()], {}), head._ctx)
         elif grad.shape != head.shape:
             raise ShapeError(
                 f"backward: head has shape {head.shape}, its head gradient {grad.shape}"
@@ -101,6 +101,10 @@ def heads_of(
 def raw_face_of(device: Any) -> Any:
     """Raw F for the device of a remembered call; None, for a bare variable, is the current one."""
     return raw_face(device if device is not None else device_of(current_context()))
+
+
+def _ones_like(xp: Any, array: Any) -> Any:
+    return xp.ones_like(array)
 
 
 def as_it_is(raw: Any, source: Any, device: Any) -> Any:

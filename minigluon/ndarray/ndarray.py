@@ -393,7 +393,7 @@ class NDArray(_Base):  # type: ignore[misc]
             )
         if stype not in (None, "default"):
             raise NotForThisError(f"attach_grad: gradient storage '{stype}' is not built yet")
-        grad = NDArray(device_of(self._ctx).xp.zeros_like(self._data), self._ctx)
+        grad = NDArray(device_of(self._ctx).run(_zeros_like, [self._data], {}), self._ctx)
         self._ag = tape.Leaf(None, grad, grad_req)
 
     @property
@@ -428,6 +428,10 @@ class NDArray(_Base):  # type: ignore[misc]
             train_mode: run the backward as for training.
         """
         run_backward([self], [out_grad], retain_graph)
+
+
+def _zeros_like(xp: Any, array: Any) -> Any:
+    return xp.zeros_like(array)
 
 
 def _one(value: NDArray | list[NDArray]) -> NDArray:

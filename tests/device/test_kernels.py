@@ -58,3 +58,12 @@ def test_a_kernel_of_another_device_is_not_taken(op: Operator) -> None:
         raise AssertionError("not on this device")
 
     assert value(op, 3) == 2.0
+
+
+def test_the_device_runs_the_body_itself(op: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A device may have to be made current first (a second GPU): dispatch leaves that to it."""
+    here, seen = device.device_of(mx.cpu(5)), []
+    monkeypatch.setattr(
+        here, "run", lambda body, arrays, attrs: seen.append(body) or body(np, *arrays, **attrs))
+    [out] = call(op, [np.ones(2, np.float32)], op.parse({"scale": 3.0}), here)
+    assert seen == [op.body] and out.tolist() == [3.0, 3.0]

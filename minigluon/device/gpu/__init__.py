@@ -6,6 +6,7 @@ come later; until then each operator runs its plain body, which takes the array 
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...base import MXNetError
@@ -51,6 +52,10 @@ class GPU(Device):
 
     def to_host(self, array: Any) -> Any:
         return self.xp.asnumpy(array)
+
+    def run(self, body: Callable[..., Any], arrays: Sequence[Any], attrs: dict[str, Any]) -> Any:
+        with self.cuda:
+            return body(self.xp, *arrays, **attrs)
 
     def sync(self) -> None:
         self.cuda.synchronize()
