@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
 
 # Before NumPy is loaded: tests compare small arrays, and several run side by side.
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -35,3 +37,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in marked:
         if reason:
             item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_over() -> Iterator[None]:
+    """An error that a test left unread (a job it broke on purpose) is not the next test's."""
+    yield
+    from minigluon.base import MXNetError
+    from minigluon.device.engine import wait_all
+
+    with contextlib.suppress(MXNetError):
+        wait_all()
