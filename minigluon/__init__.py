@@ -44,6 +44,7 @@ from . import (
 from .attribute import AttrScope
 from .base import MXNetError
 from .context import Context, cpu, cpu_pinned, cpu_shared, current_context, gpu
+from .device import gpu_memory_info as _gpu_memory_info
 from .device import num_gpus
 
 __version__ = "0.1.0"
@@ -53,6 +54,7 @@ nd, sym, init, kv, img = ndarray, symbol, initializer, kvstore, image
 for _short, _module in (("nd", nd), ("sym", sym), ("init", init), ("kv", kv), ("img", img)):
     _sys.modules[f"{__name__}.{_short}"] = _module
 context.num_gpus = num_gpus  # type: ignore[attr-defined]
+context.gpu_memory_info = _gpu_memory_info  # type: ignore[attr-defined]
 
 # Rooms that many programs never enter: loaded when first asked for.
 _LAZY = {

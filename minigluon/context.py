@@ -9,7 +9,19 @@ from .base import ArgumentValueError
 __all__ = ["Context", "cpu", "cpu_pinned", "cpu_shared", "current_context", "gpu"]
 
 
-class Context:
+class _Default(type):
+    """``Context.default_ctx``: this thread's current context; may be assigned."""
+
+    @property
+    def default_ctx(cls) -> Context:
+        return current_context()
+
+    @default_ctx.setter
+    def default_ctx(cls, ctx: Context) -> None:
+        _current.ctx = ctx
+
+
+class Context(metaclass=_Default):
     """A device by type and number; also a ``with`` block that makes it the current one.
 
     Args:

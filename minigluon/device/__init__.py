@@ -12,7 +12,8 @@ from typing import Any
 
 from ..context import Context
 
-__all__ = ["Device", "Kernel", "device_of", "kernel", "kernels_of", "num_gpus", "seed_all"]
+__all__ = ["Device", "Kernel", "device_of", "gpu_memory_info", "kernel", "kernels_of", "num_gpus",
+           "seed_all"]
 
 Kernel = tuple[Callable[..., bool] | None, Callable[..., Any]]
 
@@ -112,6 +113,13 @@ def num_gpus() -> int:
     """How many GPUs minigluon can use: 0 without CuPy, without a driver, or without a device."""
     module = importlib.import_module(f"{__name__}.gpu")
     return int(module.count())
+
+
+def gpu_memory_info(device_id: int = 0) -> tuple[int, int]:
+    """Free and total bytes of a GPU's memory; MXNetError where there is no such GPU."""
+    module = importlib.import_module(f"{__name__}.gpu")
+    free, total = module.memory(Context("gpu", device_id))
+    return free, total
 
 
 def seed_all(seed: int) -> None:

@@ -16,6 +16,19 @@ __all__ = [
 ]
 
 
+def _apply_weighting(F: Any, loss: Any, weight: float | None = None,
+                     sample_weight: Any = None) -> Any:
+    """The loss times a weight for each sample and a common one; losses of users call it."""
+    if sample_weight is not None:
+        loss = F.broadcast_mul(loss, sample_weight)
+    return loss if weight is None else loss * weight
+
+
+def _reshape_like(F: Any, x: Any, y: Any) -> Any:
+    """`x` in the shape of `y`; losses of users call it."""
+    return F.reshape_like(x, y)
+
+
 class Loss(HybridBlock):
     """Base of losses; a subclass ends its hybrid_forward with ``return self._finish(...)``.
 
@@ -37,9 +50,7 @@ class Loss(HybridBlock):
         raise NotImplementedError(f"{type(self).__name__} must implement hybrid_forward")
 
     def _weighted(self, F: Any, loss: Any, sample_weight: Any, weight: float | None) -> Any:
-        if sample_weight is not None:
-            loss = F.broadcast_mul(loss, sample_weight)
-        return loss if weight is None else loss * weight
+        return _apply_weighting(F, loss, weight, sample_weight)
 
     def _mean(self, F: Any, loss: Any) -> Any:
         return F.mean(loss, axis=self._batch_axis, exclude=True)

@@ -220,6 +220,18 @@ class NDArray(_Base):  # type: ignore[misc]
     def __dlpack_device__(self) -> tuple[int, int]:
         return self._data.__dlpack_device__()  # type: ignore[no-any-return]
 
+    def to_dlpack_for_read(self) -> Any:
+        """A DLPack capsule of the array's memory, for reading, once pending writes are done."""
+        return self.__dlpack__()
+
+    def to_dlpack_for_write(self) -> Any:
+        """A DLPack capsule of the array's memory, for writing, once pending work is done."""
+        return self.__dlpack__()
+
+    def as_nd_ndarray(self) -> NDArray:
+        """The array itself: it is one of ``nd`` already."""
+        return self
+
     def wait_to_read(self) -> None:
         """Return when this array has its value; raise the error of work that failed."""
         self._sync()

@@ -13,7 +13,7 @@ from ...base import MXNetError
 from ...context import Context
 from .. import Device
 
-__all__ = ["GPU", "count", "make"]
+__all__ = ["GPU", "count", "make", "memory"]
 
 _INSTALL = "install minigluon[cuda13x] or minigluon[cuda12x] (CuPy), or use mx.cpu()"
 
@@ -81,3 +81,9 @@ def count() -> int:
         if type(error).__name__ == "CUDARuntimeError":
             return 0
         raise
+
+
+def memory(ctx: Context) -> tuple[int, int]:
+    """Free and total bytes of a GPU's memory."""
+    free, total = make(ctx).cuda.mem_info
+    return int(free), int(total)
