@@ -58,7 +58,8 @@ context.gpu_memory_info = _gpu_memory_info  # type: ignore[attr-defined]
 
 # Rooms that many programs never enter: loaded when first asked for.
 _LAZY = {
-    "callback": ".callback", "executor_manager": ".executor_manager", "mod": ".module",
+    "callback": ".callback", "engine": ".engine", "executor_manager": ".executor_manager",
+    "mod": ".module",
     "model": ".model", "module": ".module", "mon": ".monitor", "monitor": ".monitor",
     "rnn": ".rnn", "runtime": ".runtime", "visualization": ".visualization",
     "viz": ".visualization",

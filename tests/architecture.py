@@ -22,7 +22,7 @@ LEVELS = (
     {"symbol", "autograd", "random", "dataiter", "runtime"},
     {
         "initializer", "lr_scheduler", "optimizer", "metric", "io", "image", "recordio",
-        "checkpoint", "callback", "executor_manager", "monitor", "operator", "profiler",
+        "checkpoint", "callback", "engine", "executor_manager", "monitor", "operator", "profiler",
         "visualization",
     },
     {"nn", "kvstore"},
