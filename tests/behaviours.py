@@ -1,7 +1,7 @@
 """Which test shows which line of the contract of behaviours: ``python tests/behaviours.py``.
 
 A line of `behaviours.txt` is named by its section and its place in it. After it stand the tests
-that show it (``file: name name``, where file is test_<file>.py; ``catalog: Pooling`` means the tests
+that show it (``file: name name``, where file is test_<file>.py; ``catalog: Pooling`` means those
 that run for every sample of that operator), then, after ``--``, what of it is not shown and why.
 `test_behaviours.py` fails when a test named here does not exist.
 """

@@ -42,6 +42,7 @@ __all__ = [
 
 
 def _conv3x3(channels: int, stride: int, in_channels: int) -> Conv2D:
+    """A 3x3 convolution without bias that keeps the size when `stride` is 1."""
     return Conv2D(channels, 3, stride, 1, use_bias=False, in_channels=in_channels)
 
 
