@@ -7,6 +7,9 @@ The error tree (each is also the built-in class a Python user would catch)::
       DTypeError(TypeError)             element types that do not fit
       ArgumentError(TypeError)          unknown or missing operator arguments
       ArgumentValueError(ValueError)    an argument with a value that is not allowed
+      OutOfRangeError(IndexError)       an index beyond the end of an axis
+      FileError(OSError)                a file that cannot be read or written
+        FileMissingError(FileNotFoundError)
       NotForThisError(NotImplementedError)   something that is not built yet, by name
         NotImplementedForSymbol       something that only arrays can do, not symbols
       GradientError                     backward on something that was not recorded
@@ -33,12 +36,15 @@ __all__ = [
     "AuthenticationError",
     "DTypeError",
     "DeferredInitializationError",
+    "FileError",
+    "FileMissingError",
     "GradientError",
     "KVStoreError",
     "KVStoreTimeout",
     "MXNetError",
     "NotForThisError",
     "NotImplementedForSymbol",
+    "OutOfRangeError",
     "ParameterMismatch",
     "PeerLost",
     "Registry",
@@ -89,6 +95,21 @@ class ArgumentError(MXNetError, TypeError):
 
 class ArgumentValueError(MXNetError, ValueError):
     """An argument whose value is not allowed."""
+
+
+class OutOfRangeError(MXNetError, IndexError):
+    """An index beyond the end of an axis."""
+
+
+class FileError(MXNetError, OSError):
+    """A file cannot be read or written; errno and filename say more."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class FileMissingError(FileError, FileNotFoundError):
+    """There is no such file."""
 
 
 class NotForThisError(MXNetError, NotImplementedError):

@@ -14,7 +14,7 @@ PACKAGE = "minigluon"
 ROOT = Path(__file__).resolve().parents[1] / PACKAGE
 
 LEVELS = (
-    {"base", "context", "name", "attribute", "nest"},
+    {"base", "context", "name", "attribute", "files", "nest"},
     {"ops", "device", "codec"},
     {"dispatch"},
     {"graph", "tape"},
@@ -34,6 +34,7 @@ SIDEWAYS = {("optimizer", "lr_scheduler"), ("io", "image"), ("io", "recordio")}
 SIDEWAYS |= {("image", "recordio"), ("test_utils", "testdata")}
 SIDEWAYS |= {("autograd", "symbol"), ("callback", "checkpoint")}
 SIDEWAYS |= {("nest", "base"), ("name", "base"), ("attribute", "base"), ("context", "base")}
+SIDEWAYS |= {("files", "base")}
 
 # Third-party packages, and the only places that may name them (a folder ends with a slash).
 GUESTS = {

@@ -13,9 +13,7 @@ A file appears under its name only when it is complete and on the disk.
 """
 from __future__ import annotations
 
-import contextlib
 import os
-import secrets
 import struct
 from collections.abc import Mapping, Sequence
 from typing import Any, BinaryIO
@@ -25,6 +23,7 @@ import numpy as np
 from ..base import ArgumentError, ArgumentValueError, DTypeError, MXNetError, NotForThisError
 from ..context import Context, cpu
 from ..device import device_of, num_gpus
+from ..files import read_file, replacing
 from .ndarray import NDArray
 
 __all__ = ["load", "load_frombuffer", "save"]
@@ -53,34 +52,18 @@ def save(fname: str, data: Arrays) -> None:
     {'a b': (2,), 'c': (1, 3)}
     """
     names, arrays = _named(data)
-    path = os.path.realpath(_local(fname))
-    draft = f"{path}.{secrets.token_hex(6)}.tmp"
-    try:
-        try:
-            with _create(draft) as file:
-                _write(file, names, arrays)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(draft, path)
-        except BaseException:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(draft)
-            raise
-    except OSError as error:
-        raise MXNetError(f"nd.save: cannot write {fname}: {error.strerror or error}") from error
+    with replacing(_local(fname), "nd.save") as file:
+        _write(file, names, arrays)
 
 
 def load(fname: str) -> list[NDArray] | dict[str, NDArray]:
     """The arrays of a file: a dict where they have names, else a list.
 
     Raises:
-        MXNetError: no such file, not such a file, or one that is cut short.
+        FileError: no such file, or it cannot be read.
+        MXNetError: not such a file, or one that is cut short.
     """
-    try:
-        with open(_local(fname), "rb") as file:
-            content = file.read()
-    except OSError as error:
-        raise MXNetError(f"nd.load: cannot read {fname}: {error.strerror or error}") from error
+    content = read_file(_local(fname), "nd.load")
     return _Reader(content, f"nd.load: {fname}").arrays()
 
 
@@ -125,11 +108,6 @@ def _named(data: Any) -> tuple[list[str], list[NDArray]]:
         if not isinstance(name, str):
             raise ArgumentError(f"nd.save: names must be strings, found {name!r}")
     return names, arrays
-
-
-def _create(path: str) -> BinaryIO:
-    """A new file with the permissions the user's umask gives (mkstemp would make it private)."""
-    return os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666), "wb")
 
 
 def _write(file: BinaryIO, names: list[str], arrays: list[NDArray]) -> None:

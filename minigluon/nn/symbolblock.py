@@ -14,6 +14,7 @@ from ..base import (
     dtype_name,
 )
 from ..context import Context
+from ..files import read_file
 from ..graph import Entry, auxiliary, variables
 from ..graph.ir import substitute
 from ..ndarray import NDArray
@@ -84,8 +85,7 @@ class SymbolBlock(HybridBlock):
             ctx: where to put them.
         """
         names = [input_names] if isinstance(input_names, str) else input_names
-        with open(symbol_file, encoding="utf-8") as file:
-            text = file.read()
+        text = read_file(symbol_file, "symbol").decode()
         outputs: Any = symbol.load_json(text)
         note = json.loads(text).get("attrs", {}).get("gluon_out_format")
         if note is not None:

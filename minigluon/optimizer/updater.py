@@ -1,10 +1,7 @@
 """Updater: an optimizer and the states of the weights it has met."""
 from __future__ import annotations
 
-import contextlib
-import os
 import pickle
-import secrets
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +10,7 @@ import numpy as np
 from ..autograd import pause
 from ..base import ArgumentValueError
 from ..context import Context
+from ..files import read_file, replacing
 from ..ndarray import NDArray
 from .optimizer import Index, Optimizer, State
 
@@ -84,24 +82,18 @@ def save_states(fname: str, updaters: Sequence[Updater], dump_optimizer: bool = 
 
     The file is replaced as a whole or, on any error, not at all.
     """
-    draft = f"{os.path.realpath(fname)}.{secrets.token_hex(6)}.tmp"
     content = _dumped(updaters, dump_optimizer)
-    try:
-        with open(draft, "xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, os.path.realpath(fname))
-    except OSError as error:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(draft)
-        raise OSError(error.errno, f"cannot write: {error.strerror}", fname) from error
+    with replacing(fname, "optimizer states") as file:
+        file.write(content)
 
 
 def load_states(fname: str, updaters: Sequence[Updater]) -> None:
     """Give each updater its states from a file; a saved optimizer becomes the one of all."""
-    with open(fname, "rb") as file:
-        _give(updaters, file.read())
+    content = read_file(fname, "optimizer states")
+    try:
+        _give(updaters, content)
+    except ArgumentValueError as error:
+        raise ArgumentValueError(f"{fname}: {error}") from error
 
 
 def _dumped(updaters: Sequence[Updater], dump_optimizer: bool) -> bytes:
@@ -117,10 +109,17 @@ def _dumped(updaters: Sequence[Updater], dump_optimizer: bool) -> bytes:
 
 
 def _give(updaters: Sequence[Updater], states: bytes) -> None:
-    content = pickle.loads(states)
+    try:
+        content = pickle.loads(states)
+    except Exception as error:  # pickle raises what it likes for bytes that are none of its own
+        raise ArgumentValueError(
+            "optimizer states: expected the bytes of Updater.get_states(), whole and unchanged "
+            f"({type(error).__name__}: {error})"
+        ) from error
     if isinstance(content, dict):
         content = (content, None)
-    if not isinstance(content, tuple) or not isinstance(content[0], dict):
+    if (not isinstance(content, tuple) or not 2 <= len(content) <= 3
+            or not isinstance(content[0], dict)):
         raise ArgumentValueError("optimizer states: expected the bytes of Updater.get_states()")
     first, optimizer, rest = (*content, [])[:3]
     for place, updater in enumerate(updaters):

@@ -14,6 +14,7 @@ from ..base import (
     NotImplementedForSymbol,
     did_you_mean,
 )
+from ..files import read_file, replacing
 from ..graph import (
     Entry,
     Inferred,
@@ -278,8 +279,9 @@ class Symbol:
 
     def save(self, fname: str, remove_amp_cast: bool = True) -> None:
         """Write the graph to a file that ``sym.load`` (here or in MXNet) reads."""
-        with open(fname, "w", encoding="utf-8") as file:
-            file.write(self.tojson(remove_amp_cast))
+        text = self.tojson(remove_amp_cast)
+        with replacing(fname, "symbol") as file:
+            file.write(text.encode())
 
     def debug_str(self) -> str:
         """The nodes in order, one a line."""
@@ -350,8 +352,7 @@ def load_json(json_str: str) -> Symbol:
 
 def load(fname: str) -> Symbol:
     """The symbol in a file that ``save`` (here or in MXNet) wrote."""
-    with open(fname, encoding="utf-8") as file:
-        return load_json(file.read())
+    return load_json(read_file(fname, "symbol").decode())
 
 
 # -- shared with the functions that make symbols ------------------------------------------------
