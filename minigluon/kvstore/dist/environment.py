@@ -53,7 +53,9 @@ class Job:
 
 def read_environment(role: Role | None = None) -> Job:
     """The job described by DMLC_* and friends; KVStoreError names what is missing."""
-    role = role if role is not None else _role()
+    if role is None or os.environ.get("DMLC_ROLE"):
+        named = _role()
+        role = named if role is None else role
     needed = ("DMLC_PS_ROOT_URI", "DMLC_PS_ROOT_PORT", "DMLC_NUM_WORKER", "DMLC_NUM_SERVER")
     missing = [name for name in needed if not os.environ.get(name)]
     if missing:
@@ -76,10 +78,19 @@ def read_environment(role: Role | None = None) -> Job:
             f"DMLC_NUM_WORKER={workers} and DMLC_NUM_SERVER={servers}: a distributed job needs at "
             "least one of each"
         )
+    port = env_int("DMLC_PS_ROOT_PORT", 0)
+    if not 0 < port < 65536:
+        raise KVStoreError(f"DMLC_PS_ROOT_PORT={port}: expected a port from 1 to 65535")
+    for name, seconds in (("MINIGLUON_START_TIMEOUT", limits.start),
+                          ("MINIGLUON_OP_TIMEOUT", limits.operation),
+                          ("PS_HEARTBEAT_TIMEOUT", heartbeat),
+                          ("PS_HEARTBEAT_INTERVAL", interval)):
+        if not seconds > 0:
+            raise KVStoreError(f"{name}={seconds:g}: expected a positive number of seconds")
     return Job(
         role=role,
         host=os.environ["DMLC_PS_ROOT_URI"],
-        port=env_int("DMLC_PS_ROOT_PORT", 0),
+        port=port,
         workers=workers,
         servers=servers,
         wanted=env_int(f"DMLC_{role.name}_ID", -1),
