@@ -16,7 +16,7 @@ from typing import Any
 
 from . import ndarray as nd
 from . import tape
-from .base import ArgumentError, ArgumentValueError, GradientError
+from .base import ArgumentError, ArgumentValueError, GradientError, ShapeError
 from .device import device_of
 from .graph import Entry, Node, inlined
 from .ndarray import NDArray
@@ -97,6 +97,23 @@ def _as_list(value: Any) -> list[Any]:
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
+def _check_arrays(what: str, values: Sequence[Any]) -> list[Any]:
+    """`values` itself, if they are all NDArrays."""
+    for value in values:
+        if not isinstance(value, NDArray):
+            raise ArgumentError(f"{what}: expected an NDArray or a list of them, got {value!r}")
+    return list(values)
+
+
+def _given_grads(what: str, head_grads: Any) -> list[Any] | None:
+    """Head gradients as a list; each an NDArray or None."""
+    if head_grads is None:
+        return None
+    given = _as_list(head_grads)
+    _check_arrays(f"{what}: head_grads", [grad for grad in given if grad is not None])
+    return given
+
+
 def mark_variables(
     variables: NDArray | Sequence[NDArray],
     gradients: NDArray | Sequence[NDArray],
@@ -118,6 +135,10 @@ def mark_variables(
     for x, g, req in zip(arrays, grads, reqs, strict=True):
         if req not in ("write", "add", "null"):
             raise ArgumentValueError(f"mark_variables: unknown grad_req {req!r}")
+        _check_arrays("mark_variables", [x, g])
+        if x.shape != g.shape:
+            raise ShapeError(f"mark_variables: a variable of shape {x.shape} cannot have a "
+                             f"gradient of shape {g.shape}")
         x._ag = tape.Leaf(None, g, req)
 
 
@@ -137,8 +158,8 @@ def backward(
     Raises:
         MXNetError: a head that was not recorded, or a graph already used by a backward.
     """
-    given = None if head_grads is None else _as_list(head_grads)
-    run_backward(_as_list(heads), given, retain_graph)
+    given = _given_grads("backward", head_grads)
+    run_backward(_check_arrays("backward", _as_list(heads)), given, retain_graph)
 
 
 def grad(
@@ -168,13 +189,13 @@ def grad(
     >>> dy.asscalar().item(), x.grad.asscalar().item()
     (12.0, 12.0)
     """
-    wanted = _as_list(variables)
+    wanted = _check_arrays("grad: variables", _as_list(variables))
     for x in wanted:
         if x._ag is None:
             raise GradientError("grad: a variable was neither attached (attach_grad) nor computed "
                                 "inside record()")
-    given = None if head_grads is None else _as_list(head_grads)
-    sources, grads = heads_of(_as_list(heads), given)
+    given = _given_grads("grad", head_grads)
+    sources, grads = heads_of(_check_arrays("grad", _as_list(heads)), given)
     ids = {id(x._ag) for x in wanted}
     retain = create_graph if retain_graph is None else retain_graph
     if create_graph:

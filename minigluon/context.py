@@ -2,9 +2,10 @@
 from __future__ import annotations
 
 import threading
+from operator import index
 from typing import Any, ClassVar
 
-from .base import ArgumentValueError
+from .base import ArgumentError, ArgumentValueError
 
 __all__ = ["Context", "cpu", "cpu_pinned", "cpu_shared", "current_context", "gpu"]
 
@@ -48,7 +49,13 @@ class Context(metaclass=_Default):
                 f"expected one of {sorted(self.devstr2type)}"
             )
         self.device_type = device_type
-        self.device_id = int(device_id)
+        try:
+            self.device_id = index(device_id)
+        except TypeError:
+            raise ArgumentError(f"Context: device_id: expected an integer, got {device_id!r}"
+                                ) from None
+        if self.device_id < 0:
+            raise ArgumentValueError(f"Context: device_id: expected 0 or more, got {device_id}")
         self._hash = hash((device_type, self.device_id))
 
     @property

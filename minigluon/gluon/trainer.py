@@ -12,13 +12,16 @@ from .. import kvstore as kvs
 from .. import optimizer as opt
 from ..autograd import pause
 from ..base import (
+    ArgumentError,
     ArgumentValueError,
     DeferredInitializationError,
     KVStoreError,
     env_bool,
+    numeric_types,
 )
 from ..context import Context
 from ..kvstore.api import capable
+from ..ndarray import NDArray
 from ..nn import Parameter, ParameterDict
 
 __all__ = ["Trainer"]
@@ -143,6 +146,7 @@ class Trainer:
             return wish
         if not isinstance(wish, str):
             raise ArgumentValueError(f"Trainer: kvstore must be a name or KVStore, got {wish!r}")
+        kvs.check_name(wish)
         alone = len(self._contexts) == 1 and "dist" not in wish
         sparse = any(param._stype != "default" for param in self._params)
         registered = wish.lower() in kvs.KVStoreBase.registry.entries
@@ -247,7 +251,7 @@ class Trainer:
             ignore_stale_grad: leave Parameters alone whose gradient no backward has written since
                 the last step; otherwise they are a UserWarning.
         """
-        self._check_and_rescale_grad(self._scale / batch_size)
+        self._check_and_rescale_grad(batch_size)
         self._ensure_ready()
         with pause():
             fresh = self._fresh(ignore_stale_grad)
@@ -268,7 +272,7 @@ class Trainer:
         """Apply the gradients that ``allreduce_grads`` has summed; arguments as in `step`."""
         self._ensure_ready()
         self._only_apart("update")
-        self._check_and_rescale_grad(self._scale / batch_size)
+        self._check_and_rescale_grad(batch_size)
         with pause():
             self._update(self._fresh(ignore_stale_grad))
 
@@ -278,7 +282,17 @@ class Trainer:
             "update are one there; make the Trainer with update_on_kvstore=False, or call step()"
         )
 
-    def _check_and_rescale_grad(self, scale: float) -> None:
+    def _check_and_rescale_grad(self, batch_size: Any) -> None:
+        if isinstance(batch_size, NDArray):
+            batch_size = batch_size.item()
+        if isinstance(batch_size, bool) or not isinstance(batch_size, numeric_types):
+            raise ArgumentError(f"Trainer: batch_size: expected a number, got {batch_size!r}")
+        samples = float(batch_size)
+        if not 0 < samples < float("inf"):
+            raise ArgumentValueError(
+                f"Trainer: batch_size: expected a positive number of samples, got {batch_size}"
+            )
+        scale = self._scale / samples
         before = self._optimizer.rescale_grad
         if self._update_on_kvstore and self._distributed and self._sent and before != scale:
             warnings.warn(

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from .. import ndarray as nd
-from ..base import ArgumentValueError, MXNetError
+from ..base import ArgumentError, ArgumentValueError, MXNetError, integer_types
 from ..context import Context
 from ..ndarray import NDArray
 from ..nn import Parameter, ParameterDict
@@ -38,6 +38,15 @@ def split_data(
     >>> [part.shape[0] for part in split_data(mx.nd.zeros((38, 2)), 8, even_split=False)]
     [5, 5, 5, 5, 5, 5, 4, 4]
     """
+    if not isinstance(data, NDArray):
+        raise ArgumentError(f"split_data: expected an NDArray, got {type(data).__name__}")
+    if not isinstance(num_slice, integer_types) or num_slice < 1:
+        raise ArgumentValueError(f"split_data: num_slice: expected 1 or more, got {num_slice!r}")
+    if not -data.ndim <= batch_axis < data.ndim:
+        raise ArgumentValueError(
+            f"split_data: batch_axis: expected an axis of data of shape {data.shape}, "
+            f"got {batch_axis}"
+        )
     size = data.shape[batch_axis]
     if size < num_slice:
         raise ArgumentValueError(
@@ -76,6 +85,10 @@ def split_and_load(
     >>> [part.context for part in split_and_load(mx.nd.zeros((4, 2)), [mx.cpu(0), mx.cpu(1)])]
     [cpu(0), cpu(1)]
     """
+    if isinstance(ctx_list, Context):
+        ctx_list = [ctx_list]
+    if not ctx_list:
+        raise ArgumentValueError("split_and_load: ctx_list: expected a list of contexts, got none")
     if not isinstance(data, NDArray):
         data = nd.array(data, ctx=ctx_list[0])
     if len(ctx_list) == 1:
@@ -101,6 +114,10 @@ def clip_global_norm(arrays: Any, max_norm: float, check_isfinite: bool = True) 
     >>> float(clip_global_norm(xs, 1.0)), round(float(xs[0][0, 0].asscalar()), 4)
     (5.0, 0.2)
     """
+    if not max_norm > 0:
+        raise ArgumentValueError(
+            f"clip_global_norm: max_norm: expected a positive number, got {max_norm}"
+        )
     copies = _copies(arrays)
     if not copies:
         raise ArgumentValueError("clip_global_norm: there are no arrays")

@@ -10,7 +10,7 @@ from ..base import ArgumentError, ArgumentValueError, NotForThisError, did_you_m
 from .api import KVStoreBase, capable
 from .local import KVStore
 
-__all__ = ["KVStore", "KVStoreBase", "capable", "create", "run_if_role"]
+__all__ = ["KVStore", "KVStoreBase", "capable", "check_name", "create", "run_if_role"]
 
 _LOCAL = ("local", "device", "local_update_cpu", "local_allreduce_cpu", "local_allreduce_device")
 _DIST = (
@@ -58,15 +58,24 @@ def _create(name: Any) -> KVStoreBase:
         room = importlib.import_module(".dist.worker", __package__)
         dist: KVStoreBase = room.DistKVStore(name)
         return dist
-    if any(word in lowered.split("_") for word in _LATER):
-        raise NotForThisError(
-            f"KVStore type '{name}' is not built yet; use 'device' in one process or "
-            "'dist_sync' under tools/launch.py"
-        )
-    known = (*_LOCAL, *_DIST, *KVStoreBase.registry.entries)
-    raise ArgumentValueError(
-        f"unknown KVStore type '{name}'{did_you_mean(name, known)} (known: {', '.join(known)})"
+    check_name(name)
+    raise NotForThisError(
+        f"KVStore type '{name}' is not built yet; use 'device' in one process or "
+        "'dist_sync' under tools/launch.py"
     )
+
+
+def check_name(name: str) -> None:
+    """Raise ArgumentValueError for a name that no type of store has, built or not.
+
+    >>> check_name("nccl")
+    """
+    known = (*_LOCAL, *_DIST, *KVStoreBase.registry.entries)
+    lowered = name.lower()
+    if lowered not in known and not any(word in lowered.split("_") for word in _LATER):
+        raise ArgumentValueError(
+            f"unknown KVStore type '{name}'{did_you_mean(name, known)} (known: {', '.join(known)})"
+        )
 
 
 def run_if_role() -> None:

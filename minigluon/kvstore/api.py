@@ -5,13 +5,20 @@ import builtins
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..base import KVStoreError, MXNetError, NotForThisError, Registry
+from ..base import (
+    ArgumentError,
+    ArgumentValueError,
+    KVStoreError,
+    MXNetError,
+    NotForThisError,
+    Registry,
+)
+from ..ndarray import NDArray
 
 if TYPE_CHECKING:
-    from ..ndarray import NDArray
     from ..optimizer import Optimizer
 
-__all__ = ["KVStoreBase", "Key", "KeyKind", "capable", "group", "priorities"]
+__all__ = ["KVStoreBase", "Key", "KeyKind", "capable", "check_arrays", "group", "priorities"]
 
 Key = int | str
 Keys = Key | Sequence[Key]
@@ -251,6 +258,27 @@ def group(key: Keys, value: Values) -> dict[Key, list[NDArray]]:
     for one, arrays in zip(key, value, strict=True):
         place = grouped.setdefault(_plain(one), [])
         place.extend(arrays if isinstance(arrays, (list, tuple)) else [arrays])
+    return grouped
+
+
+def check_arrays(what: str, grouped: dict[Key, list[NDArray]]) -> dict[Key, list[NDArray]]:
+    """`grouped` itself, if every key has arrays and nothing else; `what` names the call.
+
+    >>> check_arrays("push", group("a", 1))
+    Traceback (most recent call last):
+    minigluon.base.ArgumentError: push of key 'a': expected an NDArray or a list of them, got 1; \
+wrap NumPy arrays and numbers with nd.array()
+    """
+    for key, arrays in grouped.items():
+        if not arrays:
+            raise ArgumentValueError(f"{what} of key {key!r}: expected an NDArray or a list of "
+                                     "them, got an empty list")
+        for array in arrays:
+            if not isinstance(array, NDArray):
+                raise ArgumentError(
+                    f"{what} of key {key!r}: expected an NDArray or a list of them, got "
+                    f"{array!r}; wrap NumPy arrays and numbers with nd.array()"
+                )
     return grouped
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .. import optimizer as opt
-from ..base import KVStoreError, NotForThisError, ShapeError
+from ..base import ArgumentError, KVStoreError, NotForThisError, ShapeError
 from ..context import cpu
-from .api import Key, KeyKind, Keys, KVStoreBase, Updater, Values, group
+from .api import Key, KeyKind, Keys, KVStoreBase, Updater, Values, check_arrays, group
 from .reduce import reduce
 
 if TYPE_CHECKING:
@@ -49,8 +49,8 @@ class KVStore(KVStoreBase):
         """True for 'optimizer'. Keys cost little each, so there is no 'batch'."""
         return capability.lower() == KVStoreBase.OPTIMIZER
 
-    def _grouped(self, key: Keys, value: Values) -> dict[Key, list[NDArray]]:
-        grouped = group(key, value)
+    def _grouped(self, what: str, key: Keys, value: Values) -> dict[Key, list[NDArray]]:
+        grouped = check_arrays(what, group(key, value))
         self._kind.check(list(grouped))
         return grouped
 
@@ -65,7 +65,7 @@ class KVStore(KVStoreBase):
     # -- values ---------------------------------------------------------------------------------
 
     def init(self, key: Keys, value: Values) -> None:
-        grouped = self._grouped(key, value)
+        grouped = self._grouped("init", key, value)
         for one in grouped:
             if one in self._values:
                 raise KVStoreError(f"KVStore: key {one!r} is initialized already; use push")
@@ -78,7 +78,7 @@ class KVStore(KVStoreBase):
         self.pull(key, out, priority)
 
     def push(self, key: Keys, value: Values, priority: Any = 0) -> None:
-        for one, arrays in self._grouped(key, value).items():
+        for one, arrays in self._grouped("push", key, value).items():
             stored = self._stored(one)
             self._merge(one, stored, self._sum(one, arrays, stored))
 
@@ -98,7 +98,7 @@ class KVStore(KVStoreBase):
     def pull(
         self, key: Keys, out: Values = None, priority: Any = 0, ignore_sparse: bool = True
     ) -> None:
-        for one, arrays in self._grouped(key, out).items():
+        for one, arrays in self._grouped("pull", key, out).items():
             stored = self._stored(one)
             for array in arrays:
                 stored.copyto(array)
@@ -110,9 +110,15 @@ class KVStore(KVStoreBase):
     # -- updates --------------------------------------------------------------------------------
 
     def set_updater(self, updater: Updater) -> None:
+        if not callable(updater):
+            raise ArgumentError(
+                f"set_updater: expected a function of (key, gradient, value), got {updater!r}"
+            )
         self._updater = updater
 
     def set_optimizer(self, optimizer: opt.Optimizer) -> None:
+        if not isinstance(optimizer, opt.Optimizer):
+            raise KVStoreError(f"set_optimizer: expected an Optimizer, got {optimizer!r}")
         self._updater = opt.get_updater(optimizer)
 
     def _states(self) -> opt.Updater:

@@ -2,11 +2,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import index
 from typing import Any
 
 import numpy as np
 
-from ..base import ArgumentValueError, MXNetError, NotForThisError, dtype_name
+from ..base import ArgumentError, ArgumentValueError, NotForThisError, dtype_name
 from ..context import Context, cpu, current_context
 from ..device import device_of
 from ..ops import BINARY, find_operator
@@ -19,9 +20,13 @@ __all__ = [
 
 
 def _shape(shape: Any) -> tuple[int, ...]:
-    sizes = (int(shape),) if isinstance(shape, (int, np.integer)) else tuple(map(int, shape))
+    try:
+        sizes = tuple(map(index, shape if isinstance(shape, (tuple, list)) else (shape,)))
+    except TypeError:
+        raise ArgumentError(f"shape: expected an integer or a tuple of them, got {shape!r}"
+                            ) from None
     if not sizes:
-        raise MXNetError("shape (): scalar arrays need np_shape semantics; use shape (1,)")
+        raise ArgumentValueError("shape (): scalar arrays need np_shape semantics; use shape (1,)")
     if any(size < 0 for size in sizes):
         raise ArgumentValueError(f"shape {sizes}: sizes must not be negative")
     return sizes

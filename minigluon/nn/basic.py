@@ -7,7 +7,7 @@ from typing import Any
 
 from .. import ndarray as nd
 from .. import symbol
-from ..base import ArgumentValueError, ParameterMismatch, did_you_mean
+from ..base import ArgumentValueError, ParameterMismatch, did_you_mean, integer_types
 from .activation import Activation
 from .block import Block, indented
 from .hybrid import HybridBlock
@@ -116,6 +116,8 @@ class Dense(HybridBlock):
                  flatten: bool = True, dtype: Any = "float32", weight_initializer: Any = None,
                  bias_initializer: Any = "zeros", in_units: int = 0, **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        if not isinstance(units, integer_types) or units < 1:
+            raise ArgumentValueError(f"Dense: units: expected 1 or more, got {units!r}")
         self._flatten = flatten
         with self.name_scope():
             self._units = units

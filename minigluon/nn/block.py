@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from .. import ndarray as nd
-from ..base import NotForThisError, ParameterMismatch
+from ..base import ArgumentError, NotForThisError, ParameterMismatch
 from ..context import Context
 from ..name import NameManager, Prefix
 from .parameter import UNIFORM, Parameter
@@ -179,6 +179,9 @@ class Block:
 
     def register_child(self, block: Block, name: str | None = None) -> None:
         """Make `block` a child; assigning it to an attribute does the same."""
+        if not isinstance(block, Block):
+            raise ArgumentError(f"{type(self).__name__}: expected a Block as its child, got "
+                                f"{block!r}; nn.Lambda and nn.HybridLambda make one of a function")
         self._children[str(len(self._children)) if name is None else name] = block
 
     def collect_params(self, select: str | None = None) -> ParameterDict:

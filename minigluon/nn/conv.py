@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..base import ParameterMismatch
+from ..base import ArgumentValueError, ParameterMismatch, integer_types
 from .activation import Activation
 from .hybrid import HybridBlock
 
@@ -48,6 +48,12 @@ class ConvLayer(HybridBlock):
         super().__init__(**kwargs)
         kind = type(self).__name__
         kernel = spatial(kernel_size, self._axes, f"{kind}: kernel_size")
+        for word, count in (("channels", channels), ("groups", groups)):
+            if not isinstance(count, integer_types) or count < 1:
+                raise ArgumentValueError(f"{kind}: {word}: expected 1 or more, got {count!r}")
+        if channels % groups or in_channels % groups:
+            raise ArgumentValueError(f"{kind}: groups: expected a divisor of channels={channels} "
+                                     f"and in_channels={in_channels}, got {groups}")
         self._channels = channels
         self._in_channels = in_channels
         self._kwargs: dict[str, Any] = {

@@ -10,6 +10,7 @@ import numpy as np
 from .. import autograd, initializer, symbol
 from .. import ndarray as nd
 from ..base import (
+    ArgumentError,
     ArgumentValueError,
     DeferredInitializationError,
     MXNetError,
@@ -37,7 +38,15 @@ def contexts(ctx: Context | Sequence[Context] | None) -> list[Context]:
     """A list of contexts from one, several, or none (the current one)."""
     if ctx is None:
         return [current_context()]
-    return [ctx] if isinstance(ctx, Context) else list(ctx)
+    several = [ctx] if isinstance(ctx, Context) else list(ctx)
+    for one in several:
+        if not isinstance(one, Context):
+            raise ArgumentError(f"ctx: expected a Context like mx.cpu(0) or a list of them, "
+                                f"got {ctx!r}")
+    if not several or len(set(several)) < len(several):
+        raise ArgumentValueError(f"ctx: expected one Context or several different ones, "
+                                 f"got {several}")
+    return several
 
 
 def known(shape: Shape | None) -> bool:
@@ -357,6 +366,8 @@ class Parameter:
 
     def set_data(self, data: Any) -> None:
         """Set the values on every context; unknown sizes are taken from `data`."""
+        if not hasattr(data, "shape"):
+            data = nd.array(data, cpu(), self.dtype)
         self.shape = data.shape
         if self._data is None:
             if not self._deferred_init:

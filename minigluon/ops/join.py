@@ -33,8 +33,12 @@ def _concat_shape(shapes: Shapes, attrs: Attrs, outs: Shapes | None = None
     common: MaybeShape = None
     for shape in (*shapes, out):
         if shape is not None:
-            common = merge_shapes(common, (*shape[:axis], 0, *shape[axis + 1:]),
-                                  f"shapes apart from axis {axis}")
+            try:
+                common = merge_shapes(common, (*shape[:axis], 0, *shape[axis + 1:]))
+            except ShapeError:
+                listed = ", ".join(str(one) for one in shapes if one is not None)
+                raise ShapeError(f"expected equal shapes apart from axis {axis}, got {listed}"
+                                 ) from None
     assert common is not None
     dims = [0 if shape is None else shape[axis] for shape in shapes]
     total = sum(dims) if all(dims) else out[axis] if out else 0

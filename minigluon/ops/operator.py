@@ -236,7 +236,11 @@ class Operator:
                 args = (*args, *kwargs.pop(key))
             if "num_args" in kwargs and "num_args" not in self.parsers:
                 kwargs.pop("num_args")  # MXNet's files say the count; here it is the list's own
-            return list(args), self.parse(kwargs)
+            attrs = self.parse(kwargs)
+            if not args and self.list_inputs(attrs):
+                raise ArgumentError(f"{self.name}: expected at least one array for '{key}', got "
+                                    f"none; signature: {self.usage()}")
+            return list(args), attrs
         names = self.input_names
         count = len(names)
         arrays = list(args[:count])

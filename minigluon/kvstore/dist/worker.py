@@ -16,7 +16,7 @@ from ...base import KVStoreError, NotForThisError, ShapeError
 from ...context import cpu
 from ...ndarray import NDArray
 from ...optimizer import Optimizer
-from ..api import Key, KeyKind, KVStoreBase, group, priorities
+from ..api import Key, KeyKind, KVStoreBase, check_arrays, group, priorities
 from ..reduce import reduce
 from . import messages as say
 from . import states
@@ -82,7 +82,7 @@ class DistKVStore(KVStoreBase):
 
     def init(self, key: Keys, value: Any) -> None:
         """Create keys; returns when the servers hold worker 0's values."""
-        grouped = self._grouped(key, value)
+        grouped = self._grouped("init", key, value)
         for one in grouped:
             if one in self._places:
                 raise KVStoreError(f"init: key {one!r} has been initialised already; use push")
@@ -121,7 +121,7 @@ class DistKVStore(KVStoreBase):
 
     def push(self, key: Keys, value: Any, priority: Any = 0) -> None:
         """Give gradients, as they are now."""
-        grouped = self._grouped(key, value)
+        grouped = self._grouped("push", key, value)
         for batch in self._pushes(grouped, priorities(key, priority)):
             self._client.request(
                 _server(batch.server), say.Push(0, tuple(batch.items)),
@@ -135,7 +135,7 @@ class DistKVStore(KVStoreBase):
         """Fill `out` with the values; returns at once, reading an array waits for it."""
         if out is None:
             raise KVStoreError("pull: expected arrays to write into (out=), got None")
-        grouped = self._grouped(key, out)
+        grouped = self._grouped("pull", key, out)
         order = _ordered(grouped, priorities(key, priority))
         for one in order:
             self._check(self._known(one), grouped[one], "pull")
@@ -143,8 +143,8 @@ class DistKVStore(KVStoreBase):
 
     def pushpull(self, key: Keys, value: Any, out: Any = None, priority: Any = 0) -> None:
         """`push` and `pull` in one exchange."""
-        values = self._grouped(key, value)
-        outs = values if out is None else self._grouped(key, out)
+        values = self._grouped("pushpull", key, value)
+        outs = values if out is None else self._grouped("pushpull", key, out)
         if values.keys() != outs.keys():
             raise KVStoreError(f"pushpull: values for {list(values)}, outputs for {list(outs)}")
         for one, arrays in outs.items():
@@ -319,9 +319,9 @@ class DistKVStore(KVStoreBase):
             raise KVStoreError(f"KVStore '{self.type}' has been closed; create a new one")
         self._client.check()
 
-    def _grouped(self, key: Keys, value: Any) -> dict[Key, list[NDArray]]:
+    def _grouped(self, what: str, key: Keys, value: Any) -> dict[Key, list[NDArray]]:
         self._check_open()
-        grouped = group(key, value)
+        grouped = check_arrays(what, group(key, value))
         self._kind.check(list(grouped))
         return grouped
 

@@ -259,6 +259,8 @@ def pooling(
     rank = data.ndim - 2
     last = channels_last("Pooling", layout, rank)
     inner = xp.moveaxis(data, -1, 1) if last else data
+    if 0 in inner.shape[2:]:
+        raise ShapeError(f"Pooling: expected spatial axes with elements, got data {data.shape}")
     window = _window(inner.shape[2:], kernel, stride, pad, pooling_convention, global_pool)
     if pool_type == "max":
         out = _maximum(xp, inner, window)
