@@ -207,6 +207,8 @@ _DTYPE_NAMES: dict[Any, str] = {}
 def dtype_name(dtype: Any) -> str:
     """The plain name of an element type: np.float32, 'float32', dtype('<f4') -> 'float32'.
 
+    Only real numbers and bool of up to 8 bytes are element types here.
+
     >>> dtype_name(np.float32), dtype_name("int"), dtype_name(bool)
     ('float32', 'int64', 'bool')
     """
@@ -218,9 +220,12 @@ def dtype_name(dtype: Any) -> str:
     except TypeError:
         raise DTypeError(f"dtype: expected a NumPy type or its name, got {dtype!r}") from None
     try:
-        name = str(np.dtype(dtype).name)
+        found = np.dtype(dtype)
     except TypeError as error:
         raise DTypeError(f"dtype: expected a NumPy type or its name, got {dtype!r}") from error
+    if dtype is None or found.kind not in "biuf" or found.itemsize > 8:
+        raise DTypeError(f"dtype: expected a type of real numbers of up to 8 bytes, got {dtype!r}")
+    name = str(found.name)
     _DTYPE_NAMES[dtype] = name
     return name
 

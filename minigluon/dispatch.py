@@ -14,7 +14,7 @@ from typing import Any
 
 from numpy import asarray, generic
 
-from .base import DTypeError, MXNetError, ShapeError
+from .base import DTypeError, MXNetError, OutOfRangeError, ShapeError
 from .device import Device, kernels_of
 from .device.cpu import native
 from .ops import Attrs, Operator, namespace, registry
@@ -23,6 +23,7 @@ __all__ = ["call", "observing", "prepared", "raw_face"]
 
 Array = Any
 
+_OF_BODIES = (ValueError, TypeError, IndexError, ArithmeticError)  # what NumPy complains with
 _prepared: dict[Operator, Any] = {}
 
 
@@ -116,7 +117,7 @@ def _prepare(op: Operator, arrays: Sequence[Array], attrs: Attrs) -> Any:
             types: Sequence[str | None] = [ins[0][0]] * len(shapes)
         else:
             _, types = op.infer_dtype([dtype for dtype, _ in ins], public)
-    except MXNetError:
+    except (MXNetError, *_OF_BODIES):
         return None  # the general way says what is wrong
     outs = [(dtype, shape) for dtype, shape in zip(types, shapes, strict=True)
             if dtype is not None and shape is not None and 0 not in shape]
@@ -174,7 +175,7 @@ def call(
         named = type(error)(f"{op.name}: {error}")
         named.late = error.late
         raise named from error
-    except (ValueError, TypeError, IndexError, ArithmeticError) as error:
+    except _OF_BODIES as error:
         raise _explain(op, arrays, attrs, error) from error
     if type(result) is tuple:
         return result
@@ -226,7 +227,10 @@ def _explain(op: Operator, arrays: Sequence[Array], attrs: Attrs, error: Excepti
             op.infer([tuple(array.shape) for array in arrays], public)
         except MXNetError as better:
             return better
-    kind = ShapeError if isinstance(error, ValueError) else MXNetError
+        except _OF_BODIES as as_well:  # the rule stumbles over the same
+            error = as_well
+    kind = (ShapeError if isinstance(error, ValueError) else
+            OutOfRangeError if isinstance(error, IndexError) else MXNetError)
     return kind(f"{op.name}({_describe(op, arrays)}): {error}")
 
 

@@ -38,6 +38,10 @@ def _grad(shape: tuple[int, ...]) -> None:
     autograd.mark_variables([nd.ones((2,))], [nd.ones(shape)])
 
 
+def _assign(value: Any, dtype: str = "float32") -> None:
+    nd.zeros((2,), dtype=dtype)[0] = value
+
+
 CALLS: dict[str, tuple[Any, type[Exception], str]] = {
     # arrays
     "shape 2.5": (lambda: nd.zeros((2.5,)), TypeError, "shape: expected an integer"),
@@ -49,6 +53,22 @@ CALLS: dict[str, tuple[Any, type[Exception], str]] = {
     "stack of nothing": (lambda: nd.stack(), TypeError, "stack: expected at least one array"),
     "add_n of nothing": (lambda: nd.add_n(), TypeError, "add_n: expected at least one array"),
     "concat of nothing": (lambda: nd.concat(), TypeError, "at least one array for 'data'"),
+    "split by 0": (lambda: nd.split(nd.ones((4,)), 0, axis=0), mx.MXNetError,
+                   "SliceChannel"),
+    "gather_nd": (lambda: nd.gather_nd(nd.ones((2, 2)), nd.array([[5], [1]])), IndexError,
+                  "index 5 is out of bounds"),
+    "reshape()": (lambda: nd.ones((2, 3)).reshape(), ValueError, "Reshape"),
+    "reshape 0": (lambda: nd.ones((0, 3)).reshape((3, 0)), ValueError, "Reshape: .* 0 elements"),
+    "ctx='cpu'": (lambda: nd.array([1], ctx="gpu:0"), TypeError, "ctx: expected a Context"),
+    "x[0] = None": (lambda: _assign(None), TypeError, "expected a number or an array"),
+    "x[0] = 'a'": (lambda: _assign("a"), ValueError, r"assignment x\[0\] = value"),
+    "x[0] = 2**70": (lambda: _assign(2**70, "int32"), ValueError, r"assignment x\[0\]"),
+    "out='a'": (lambda: nd.relu(nd.ones((2,)), out="a"), TypeError, "relu: out=: expected"),
+    "out NumPy": (lambda: nd.relu(nd.ones((2,)), out=np.ones(2)), TypeError, "relu: out=: exp"),
+    "astype(None)": (lambda: nd.ones((2,)).astype(None), TypeError, "dtype: expected"),
+    "complex": (lambda: nd.array([1], dtype="complex64"), TypeError, "real numbers"),
+    "long double": (lambda: nd.zeros((2,), dtype=np.longdouble), TypeError, "up to 8 bytes"),
+    "text type": (lambda: nd.zeros((2,), dtype="str"), TypeError, "real numbers"),
     "concat shapes": (lambda: nd.concat(nd.ones((2, 3)), nd.ones((2, 4)), dim=0), ValueError,
                       r"got \(2, 3\), \(2, 4\)"),
     "pool of nothing": (lambda: nd.Pooling(nd.ones((1, 1, 0, 2)), global_pool=True), ValueError,
@@ -111,6 +131,16 @@ def test_a_refused_step_changes_nothing() -> None:
     with pytest.raises(ValueError, match="batch_size"):
         _step(-1, net)
     assert (net.weight.data().asnumpy() == before).all()
+
+
+def test_integers_too_big_for_the_type_wrap_around_on_every_numpy() -> None:
+    small, x = nd.ones((1,), dtype="uint8"), nd.zeros((2,), dtype="uint8")
+    x[0], x[1] = 300, -1
+    assert x.asnumpy().tolist() == [44, 255]
+    for found, value in ((small * 300, 44), (small + -2, 255), (small - 2, 255),
+                         (nd.ones((1,), dtype="int8") * 200, -56),
+                         (nd.ones((1,), dtype="int32") + 2**33, 1)):
+        assert found.asscalar() == value
 
 
 def test_stores_of_later_versions_need_none_on_one_context() -> None:

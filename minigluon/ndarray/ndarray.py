@@ -300,14 +300,19 @@ class NDArray(_Base):  # type: ignore[misc]
         if len(shape) == 1 and isinstance(shape[0], (tuple, list)):
             shape = tuple(shape[0])
         if not shape:
-            shape = tuple(kwargs.pop("shape"))
+            given = kwargs.pop("shape", ())
+            shape = tuple(given) if isinstance(given, (tuple, list)) else (given,)
         attrs = _RESHAPE.parse({"shape": shape, **kwargs})
         if tape.state.recording and self._ag is not None:
             return _one(invoke(_RESHAPE, [self], attrs))
         infer = _RESHAPE.infer
         assert infer is not None
         target = infer([self.shape], attrs)[1][0]
-        return self._view(self._data.reshape(target))
+        try:
+            return self._view(self._data.reshape(target))
+        except ValueError:
+            raise ShapeError(f"Reshape: shape {shape} for data {self.shape}: expected "
+                             f"{self.size} elements, got {target}") from None
 
     # -- indexing ------------------------------------------------------------------------------
 
@@ -343,7 +348,18 @@ class NDArray(_Base):  # type: ignore[misc]
                 return
             value = _raw_on(value, self._ctx)
         elif not isinstance(value, (int, float, np.number)):
-            value = device_of(self._ctx).xp.asarray(value, dtype=raw.dtype)
+            if value is None:
+                raise ArgumentError(f"assignment x[{key!r}] = None: expected a number or an array")
+            try:
+                value = device_of(self._ctx).xp.asarray(value, dtype=raw.dtype)
+            except (ValueError, TypeError) as error:
+                kind = ArgumentError if isinstance(error, TypeError) else ArgumentValueError
+                raise kind(f"assignment x[{key!r}] = value: {error}") from error
+        elif type(value) is int and raw.dtype.kind in "iu":
+            try:  # a number too big for the type wraps around, as in MXNet
+                value = np.asarray(value).astype(raw.dtype).item()
+            except OverflowError as error:
+                raise ArgumentValueError(f"assignment x[{key!r}] = {value}: {error}") from error
         try:
             raw[key] = fit(value, raw, key)
         except ValueError as error:
@@ -514,7 +530,7 @@ def invoke(
         ctx = current_context()
     device = device_of(ctx)
     if steps is not None and out is not None and not flags.recording and failure is None:
-        targets = [out] if isinstance(out, NDArray) else list(out)
+        targets = _targets(op, out)
         if device.type == "cpu" and steps.into(raws, attrs, [x._sync() for x in targets]):
             return targets[0] if op.visible(attrs) == 1 else targets
     if failure is None:
@@ -572,8 +588,19 @@ def _check_contexts(op: Operator, inputs: Sequence[NDArray]) -> None:
         )
 
 
+def _targets(op: Operator, out: Any) -> list[NDArray]:
+    """``out=`` as a list of arrays."""
+    targets = [out] if isinstance(out, NDArray) else list(out) if isinstance(
+        out, (list, tuple)) else [None]
+    for target in targets:
+        if not isinstance(target, NDArray):
+            raise ArgumentError(f"{op.name}: out=: expected an NDArray or a list of them, "
+                                f"got {out!r}")
+    return targets
+
+
 def _write_out(op: Operator, raws: list[Any], out: NDArray | Sequence[NDArray]) -> list[NDArray]:
-    targets = [out] if isinstance(out, NDArray) else list(out)
+    targets = _targets(op, out)
     if len(targets) != len(raws):
         raise ArgumentError(f"{op.name}: out= needs {len(raws)} arrays, got {len(targets)}")
     for target, raw in zip(targets, raws, strict=True):
@@ -744,6 +771,8 @@ def array(source: Any, ctx: Context | None = None, dtype: Any = None) -> NDArray
                              f"its elements are {host.dtype}")
         dtype = "float32" if dtype is None else dtype_name(dtype)
     ctx = ctx or current_context()
+    if not isinstance(ctx, Context):
+        raise ArgumentError(f"ctx: expected a Context like mx.cpu(0), got {ctx!r}")
     return NDArray(device_of(ctx).array(host, dtype), ctx)
 
 

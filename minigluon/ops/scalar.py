@@ -22,9 +22,11 @@ def _typed(data: Array, scalar: float) -> Any:
     dtype = data.dtype
     if dtype.kind == "f":
         return dtype.type(scalar)
-    if dtype.kind == "u" and scalar < 0:
-        return dtype.type(int(scalar) % 2 ** (8 * dtype.itemsize))
-    return dtype.type(int(scalar))
+    if dtype.kind == "b":
+        return dtype.type(int(scalar))
+    span = 2 ** (8 * dtype.itemsize)  # too big a number wraps around, as in MXNet
+    number = int(scalar) % span
+    return dtype.type(number - span if dtype.kind == "i" and 2 * number >= span else number)
 
 
 def _with_scalar(

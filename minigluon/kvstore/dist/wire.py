@@ -24,7 +24,7 @@ from typing import Any, Union
 
 import numpy as np
 
-from ...base import KVStoreError, dtype_name
+from ...base import KVStoreError
 from . import messages as say
 from .messages import Item, Message, Node, Role
 
@@ -301,7 +301,7 @@ def _typed(value: Any, hint: Any, where: str) -> Any:
 
 def check_dtype(dtype: Any, what: str) -> str:
     """The name of a type that can travel; KVStoreError otherwise."""
-    name = dtype_name(dtype)
+    name = np.dtype(dtype).name
     if name not in _CODES:
         raise KVStoreError(f"{what}: element type {name} cannot travel; known: {list(_DTYPES)}")
     return name
