@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -147,6 +148,19 @@ def test_a_checkout_needs_no_installation() -> None:
     env = _environments(["-n", "1", "x"], {"PYTHONPATH": "mine"})["server 0"]
     root = Path(__file__).resolve().parents[2]
     assert env["PYTHONPATH"].split(os.pathsep) == ["mine", str(root)]
+
+
+def test_what_is_installed_goes_before_a_checkout(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tmp_path))
+    command = ["-n", "1", sys.executable, "x"]
+    root = Path(__file__).resolve().parents[2]
+    assert _environments(command, {})["worker 0"]["PYTHONPATH"] == str(root)
+    (tmp_path / "minigluon" / "kvstore").mkdir(parents=True)
+    assert _environments(command, {"PYTHONPATH": "mine"})["worker 0"]["PYTHONPATH"] == "mine"
+    other = _environments(["-n", "1", "another-python", "x"], {})["worker 0"]
+    assert other["PYTHONPATH"] == str(root)
 
 
 def test_the_port_is_held_until_the_scheduler_listens() -> None:

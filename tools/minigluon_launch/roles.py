@@ -8,6 +8,7 @@ import secrets
 import shutil
 import socket
 import sys
+import sysconfig
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,7 +76,7 @@ def make_plan(options: Options, environ: Mapping[str, str], columns: int | None 
         "DMLC_NUM_SERVER": str(options.servers),
         "MINIGLUON_JOB_ID": job,
         "MINIGLUON_JOB_TOKEN": secrets.token_hex(32),
-        "PYTHONPATH": _python_path(given.get("PYTHONPATH", "")),
+        "PYTHONPATH": _python_path(given.get("PYTHONPATH", ""), options.command[0]),
     }
     for name in ("DMLC_ROLE", "DMLC_WORKER_ID", "DMLC_SERVER_ID"):
         common.pop(name, None)
@@ -112,12 +113,26 @@ def _cores() -> int:
     return os.cpu_count() or 1
 
 
-def _python_path(inherited: str) -> str:
-    """PYTHONPATH such that a checkout works without being installed."""
+def _python_path(inherited: str, program: str) -> str:
+    """PYTHONPATH such that a checkout works without being installed.
+
+    What is installed in the Python that runs the job goes before the checkout beside the launcher,
+    as in ``python script.py``: PYTHONPATH would put a checkout, in which the native core is not
+    built, before it.
+    """
     root = Path(__file__).resolve().parents[2]
-    if not (root / "minigluon" / "kvstore").is_dir():
+    if not (root / "minigluon" / "kvstore").is_dir() or _installed_for(program):
         return inherited
     return os.pathsep.join(part for part in (inherited, str(root)) if part)
+
+
+def _installed_for(program: str) -> bool:
+    """Whether `program` is of the launcher's own environment and minigluon is installed there."""
+    place = shutil.which(program)
+    if place is None or Path(place).absolute().parent != Path(sys.executable).absolute().parent:
+        return False
+    folders = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+    return any(Path(folder, "minigluon", "kvstore").is_dir() for folder in folders)
 
 
 def _server_command(options: Options) -> tuple[str, ...]:
