@@ -301,7 +301,7 @@ def _typed(value: Any, hint: Any, where: str) -> Any:
 
 def check_dtype(dtype: Any, what: str) -> str:
     """The name of a type that can travel; KVStoreError otherwise."""
-    name = np.dtype(dtype).name
+    name = str(np.dtype(dtype).name)
     if name not in _CODES:
         raise KVStoreError(f"{what}: element type {name} cannot travel; known: {list(_DTYPES)}")
     return name
