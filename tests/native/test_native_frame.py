@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -50,3 +54,19 @@ def test_attributes_of_an_unknown_kind_are_no_error() -> None:
     assert native.step("_copy", [(F32, (2,))], [(F32, (2,))], {"odd": object()}) is None
     attrs = {"a": None, "b": True, "c": 3, "d": 0.5, "e": "x", "f": (1, 2), "g": (1, 0.5)}
     assert native.step("_copy", [(F32, (2,))], [(F32, (2,))], attrs) is not None
+
+
+@pytest.mark.parametrize(("wish", "seen"), [
+    ({}, "300"), ({"GOMP_SPINCOUNT": "777"}, "777"), ({"OMP_WAIT_POLICY": "PASSIVE"}, "0")])
+def test_idle_threads_sleep_soon_unless_the_user_wants_otherwise(
+        wish: dict[str, str], seen: str) -> None:
+    own = {name: value for name, value in os.environ.items()
+           if name not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
+    done = subprocess.run(
+        [sys.executable, "-c", "import os, minigluon; print(os.environ.get('GOMP_SPINCOUNT'))"],
+        env={**own, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_DISPLAY_ENV": "VERBOSE", **wish},
+        capture_output=True, text=True, check=True)
+    if "GOMP_SPINCOUNT" not in done.stderr:
+        pytest.skip("another OpenMP library than GNU's")
+    assert f"GOMP_SPINCOUNT = '{seen}'" in done.stderr
+    assert done.stdout.strip() == wish.get("GOMP_SPINCOUNT", "None")
