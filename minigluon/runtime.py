@@ -7,6 +7,7 @@ True
 from __future__ import annotations
 
 import importlib.util
+import os
 import platform
 import sys
 from typing import Any
@@ -79,6 +80,7 @@ def describe() -> dict[str, Any]:
     """Versions, instruction set, threads and parts, as ``python -m minigluon.info`` prints them."""
     core = native.core
     return {
+        "imported from": os.path.dirname(os.path.abspath(__file__)),
         "python": platform.python_version(),
         "platform": platform.platform(),
         "numpy": np.__version__,

@@ -27,6 +27,7 @@ def test_info(switch: str) -> None:
     done = subprocess.run([sys.executable, "-W", "error", "-m", "minigluon.info"],
                           env={**os.environ, "MINIGLUON_NATIVE": switch},
                           capture_output=True, text=True, check=True)
+    assert os.path.dirname(os.path.abspath(mx.__file__)) in done.stdout
     assert "oneDNN" in done.stdout and "features" in done.stdout
     if switch == "0":
         assert "no: switched off" in done.stdout
