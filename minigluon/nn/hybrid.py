@@ -180,8 +180,9 @@ class HybridBlock(Block):
         symbols = [value for value in found if isinstance(value, Symbol)]
         if not found:
             raise ArgumentValueError(
-                "In HybridBlock, there must be one NDArray or one Symbol in the input. Please "
-                "check the type of the args.\n")
+                "In HybridBlock, there must be one NDArray or one Symbol in the input, got "
+                f"{', '.join(type(arg).__name__ for arg in args)}. Please check the type of the "
+                "args; mx.nd.array(x) makes an NDArray")
         if symbols:
             if len(symbols) < len(found):
                 raise ArgumentValueError(

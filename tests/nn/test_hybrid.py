@@ -312,6 +312,8 @@ def test_inputs_that_are_refused():
             net.hybridize()
         with pytest.raises(ValueError, match="must be one NDArray or one Symbol"):
             net(None)
+        with pytest.raises(ValueError, match="got ndarray"):
+            net(np.ones(2))
         with pytest.raises(ValueError, match="mixed"):
             net(one, symbol.var("y"))
     with pytest.raises(ValueError, match="got 3 of type"):
