@@ -69,6 +69,7 @@ def train(net, x, steps=3):
     ("float32", 3, 1e-4),   # which a BatchNorm net makes larger with each step
 ])
 def test_hybridized_equals_eager(make, dtype, steps, tolerance, flags, tmp_path):
+    mx.random.seed(1)  # some draws leave LayerNorm almost equal numbers to divide by
     (eager, shape), (graph, _) = make(), make()
     eager.initialize(mx.initializer.Normal(0.3))
     x = nd.floor(normal(*shape) * 2 + 4) if make is embedding_net else normal(*shape)
