@@ -66,11 +66,19 @@ _LAZY = {
 }
 
 
+_ABSENT = {
+    "np": "NumPy's interface is not built; use mx.nd",
+    "npx": "NumPy's interface is not built; use mx.nd",
+    "contrib": "mx.contrib (amp, onnx, quantization, text) is not built; operators are in "
+               "mx.nd.contrib, layers in mx.gluon.contrib",
+}
+
+
 def __getattr__(name: str) -> _ModuleType:
-    try:
-        room = _importlib.import_module(_LAZY[name], __name__)
-    except KeyError:
-        raise AttributeError(f"module '{__name__}' has no attribute '{name}'") from None
+    if name not in _LAZY:
+        why = f": {_ABSENT[name]}" if name in _ABSENT else ""
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'{why}")
+    room = _importlib.import_module(_LAZY[name], __name__)
     globals()[name] = room
     _sys.modules.setdefault(f"{__name__}.{name}", room)
     return room

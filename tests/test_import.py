@@ -78,3 +78,11 @@ def _import(name: str) -> ModuleType:
         if error.name in ("cupy", "mpi4py", "horovod", "byteps"):
             pytest.skip(f"needs {error.name}, an optional extra")
         raise
+
+
+@pytest.mark.parametrize(("name", "instead"), [
+    ("np", "use mx.nd"), ("contrib", "mx.nd.contrib"), ("nothing", "'nothing'$")])
+def test_what_is_not_there_is_an_attribute_error_that_says_what_is(name: str, instead: str) -> None:
+    with pytest.raises(AttributeError, match=instead):
+        getattr(minigluon, name)
+    assert not hasattr(minigluon, name)
