@@ -62,10 +62,21 @@ def function(
             return call(find(kwargs), args, kwargs)
 
     operator_function.__name__ = operator_function.__qualname__ = name
-    operator_function.__doc__ = op.doc
+    operator_function.__doc__ = _help(op.doc)
     operator_function.__signature__ = _shown(op, extra)  # type: ignore[attr-defined]
     operator_function.operator = op  # type: ignore[attr-defined]
     return operator_function
+
+
+def _help(doc: str) -> str:
+    """The text that ``help()`` shows: without examples that call the record's body.
+
+    >>> _help("Double.\\n\\n>>> double.body(np, 2)\\n4")
+    'Double.'
+    >>> _help("Double.\\n\\n>>> mx.nd.double(2)\\n4") == "Double.\\n\\n>>> mx.nd.double(2)\\n4"
+    True
+    """
+    return doc[:doc.index(">>>")].rstrip() if ".body(" in doc and ">>>" in doc else doc
 
 
 @cache
