@@ -89,3 +89,10 @@ def test_adamax_leaves_elements_alone_that_never_had_a_gradient():
     weight = nd.ones((2,))
     opt.get_updater(opt.create("adamax"))(0, nd.array([0.0, 1.0]), weight)
     assert weight.asnumpy()[0] == 1 and weight.asnumpy()[1] < 1
+
+
+def test_an_unknown_setting_is_named():
+    with pytest.raises(TypeError, match="Adam: unknown argument 'bata1'; did you mean 'beta1'"):
+        opt.create("adam", bata1=0.9)
+    with pytest.raises(TypeError, match="did you mean 'learning_rate'"):
+        opt.create("sgd", learningrate=0.9)

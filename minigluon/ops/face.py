@@ -11,6 +11,7 @@ from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
+from ..base import did_you_mean
 from .custom import OpenOperator
 from .operator import Operator, registry
 
@@ -94,12 +95,29 @@ def namespace(call: Call, extra: tuple[str, ...] = ()) -> dict[str, Callable[...
     return {name: function(op, call, name, extra) for name, op in registry.items()}
 
 
+class Space(SimpleNamespace):
+    """A sub-namespace of a face, such as ``nd.sparse``; says what it does not have."""
+
+    __slots__ = ("_word",)
+
+    def __init__(self, word: str) -> None:
+        super().__init__()
+        self._word = word
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(
+            f"there is no operator '{name}' in '{self._word}', or it is not built yet"
+            f"{did_you_mean(name, self.__dict__)}"
+        )
+
+
 def subspaces(functions: dict[str, Callable[..., Any]]) -> dict[str, SimpleNamespace]:
     """The sub-namespaces (random, contrib, linalg, image, sparse, _internal) of a face.
 
     ``_internal`` has the operators whose names begin with an underscore, by these names.
     """
-    spaces = {word: SimpleNamespace() for word in (*_PREFIXES.values(), "_internal")}
+    words = (*_PREFIXES.values(), "_internal")
+    spaces: dict[str, SimpleNamespace] = {word: Space(word) for word in words}
     for name, entry in functions.items():
         if name.startswith("_"):
             setattr(spaces["_internal"], name, entry)

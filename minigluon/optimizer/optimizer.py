@@ -4,12 +4,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from functools import lru_cache
+from inspect import signature
 from typing import Any
 
 import numpy as np
 
 from .. import ndarray as nd
-from ..base import ArgumentError, ArgumentValueError, NotForThisError, Registry
+from ..base import ArgumentError, ArgumentValueError, NotForThisError, Registry, did_you_mean
 from ..lr_scheduler import LRScheduler
 from ..ndarray import NDArray, invoke
 from ..ops import Attrs, Operator, find_operator
@@ -77,7 +78,14 @@ class Optimizer:
         begin_num_update: int = 0,
         multi_precision: bool = False,
         param_dict: dict[Index, Any] | None = None,
+        **unknown: Any,
     ) -> None:
+        for name in unknown:
+            known = [n for kind in type(self).__mro__[:-1] for n in signature(kind).parameters]
+            raise ArgumentError(
+                f"optimizer {type(self).__name__}: unknown argument '{name}'"
+                f"{did_you_mean(name, set(known) - {'kwargs', 'unknown'})}"
+            )
         if param_idx2name is not None and not isinstance(param_idx2name, dict):
             raise ArgumentError(f"param_idx2name: expected a dict, got {param_idx2name!r}")
         self.rescale_grad = rescale_grad
