@@ -58,8 +58,8 @@ context.gpu_memory_info = _gpu_memory_info  # type: ignore[attr-defined]
 
 # Rooms that many programs never enter: loaded when first asked for.
 _LAZY = {
-    "callback": ".callback", "engine": ".engine", "executor_manager": ".executor_manager",
-    "mod": ".module",
+    "callback": ".callback", "contrib": ".contrib", "engine": ".engine",
+    "executor_manager": ".executor_manager", "mod": ".module",
     "model": ".model", "module": ".module", "mon": ".monitor", "monitor": ".monitor",
     "rnn": ".rnn", "runtime": ".runtime", "visualization": ".visualization",
     "viz": ".visualization",
@@ -69,8 +69,6 @@ _LAZY = {
 _ABSENT = {
     "np": "NumPy's interface is not built; use mx.nd",
     "npx": "NumPy's interface is not built; use mx.nd",
-    "contrib": "mx.contrib (amp, onnx, quantization, text) is not built; operators are in "
-               "mx.nd.contrib, layers in mx.gluon.contrib",
 }
 
 

@@ -744,11 +744,20 @@ attach_methods(NDArray, nd_call)
 # -- making arrays ------------------------------------------------------------------------------
 
 
+def _numbers(words: np.ndarray, dtype: str) -> np.ndarray:
+    """Numbers written as text, read as `dtype`."""
+    try:
+        return words.astype(dtype)
+    except ValueError as error:
+        raise DTypeError(f"nd.array: cannot make an array of text not {dtype}: {error}") from error
+
+
 def array(source: Any, ctx: Context | None = None, dtype: Any = None) -> NDArray:
     """A new array from lists, NumPy arrays or another NDArray.
 
     Args:
-        source: the values. ctx: where to put them; the current context when None.
+        source: the values; numbers written as text are read. ctx: where to put them; the current
+            context when None.
         dtype: element type; when None an NDArray keeps its own, everything else is float32.
 
     >>> import minigluon as mx
@@ -766,6 +775,8 @@ def array(source: Any, ctx: Context | None = None, dtype: Any = None) -> NDArray
             host = np.asarray(source)
         except ValueError as error:
             raise ShapeError(f"nd.array: rows of unequal length: {error}") from error
+        if host.dtype.kind in "US":  # fields of a text file: read as numbers, as MXNet does
+            host = _numbers(host, dtype_name(dtype or "float32"))
         if host.dtype.kind not in "biufc":
             raise DTypeError(f"nd.array: cannot make an array of {type(source).__name__}: "
                              f"its elements are {host.dtype}")

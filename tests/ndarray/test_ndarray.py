@@ -18,7 +18,7 @@ def test_array_dtype_rules():
     assert nd.array(np.array(5.0)).shape == ()
     with pytest.raises(mx.MXNetError):
         nd.zeros(())
-    with pytest.raises(TypeError, match="elements"):
+    with pytest.raises(TypeError, match="array of text"):
         nd.array(["a"])
     with pytest.raises(ValueError, match="unequal"):
         nd.array([[1, 2], [3]])
@@ -285,3 +285,14 @@ def test_reshape_codes():
     assert x.reshape((0, 0, -1), reverse=True).shape == (2, 3, 4)
     with pytest.raises(ValueError):
         x.reshape((5, 5))
+
+
+def test_array_reads_numbers_written_as_text() -> None:
+    assert nd.array(["1", "20"], dtype="int32").asnumpy().tolist() == [1, 20]
+    made = nd.array([["1", "2.5"], ["-3", "1e2"]])
+    assert made.dtype == np.float32
+    assert made.asnumpy().tolist() == [[1, 2.5], [-3, 100]]
+    with pytest.raises(mx.base.DTypeError, match="could not convert string"):
+        nd.array(["1", "one"])
+    with pytest.raises(mx.base.DTypeError, match="text not int32"):
+        nd.array(["1.5"], dtype="int32")
