@@ -314,12 +314,12 @@ class Function:
         with pause(train_mode=is_training()):
             result = self.forward(*inputs)
         outputs = _as_list(result)
-        if is_recording() and any(x._ag is not None for x in inputs):
+        if is_recording() and any(tape.alive(x._ag) is not None for x in inputs):
             ctx = inputs[0]._ctx
             outputs = [y.detach() for y in outputs]
             entry = tape.append(
                 self._operator(len(outputs), ctx), {}, device_of(ctx),
-                tuple(x._ag for x in inputs), tuple(x._sync() for x in inputs),
+                tuple(tape.alive(x._ag) for x in inputs), tuple(x._sync() for x in inputs),
                 tuple(y._sync() for y in outputs))
             for i, y in enumerate(outputs):
                 y._ag = tape.Output(entry, i)

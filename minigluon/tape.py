@@ -13,7 +13,7 @@ from .base import GradientError
 from .device.cpu import native
 from .ops import Attrs, Operator
 
-__all__ = ["Entry", "Leaf", "Output", "append", "order", "state", "walk"]
+__all__ = ["Entry", "Leaf", "Output", "alive", "append", "order", "state", "walk"]
 
 
 class _State(threading.local):
@@ -86,6 +86,15 @@ if native.enabled:  # the same three, which the core's short path makes and read
         native.core.state, native.core.Entry, native.core.Output)
 
 Source = Leaf | Output
+
+
+def alive(source: Source | None) -> Source | None:
+    """`source`, or None where a backward has used up what made it.
+
+    What is recorded later takes such an array as a constant, as MXNet does: a recurrent state
+    carried into the next batch needs no ``detach()``.
+    """
+    return None if type(source) is Output and source.entry.inputs is None else source
 
 
 def append(

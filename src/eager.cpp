@@ -195,10 +195,17 @@ PyObject* wrap(PyObject* data, PyObject* ctx) {
   return made;
 }
 
-bool is_tracked(PyObject* array) {
+// What the tape remembers of an input. What a backward has used up is a constant for later calls.
+PyObject* source_of(PyObject* array) {
   PyObject* ag = slot(array, kAg);
-  return ag != nullptr && ag != Py_None;
+  if (ag == nullptr) return Py_None;
+  if (Py_TYPE(ag) != output_type) return ag;
+  PyObject* entry = reinterpret_cast<TapeOutput*>(ag)->at[0];
+  if (entry == nullptr || Py_TYPE(entry) != entry_type) return ag;
+  return reinterpret_cast<TapeEntry*>(entry)->at[kInputs] == Py_None ? Py_None : ag;
 }
+
+bool is_tracked(PyObject* array) { return source_of(array) != Py_None; }
 
 // Hang Output(entry, i) on `arrays`; `raws` are all outputs. Takes borrowed references.
 bool remember(PyObject* op, PyObject* attrs, PyObject* const* inputs, Py_ssize_t count,
@@ -216,8 +223,7 @@ bool remember(PyObject* op, PyObject* attrs, PyObject* const* inputs, Py_ssize_t
   PyObject* outputs = row->at[kOutputs] = PyTuple_New(made);
   bool well = sources != nullptr && given != nullptr && outputs != nullptr;
   for (Py_ssize_t i = 0; well && i < count; ++i) {
-    PyObject* ag = slot(inputs[i], kAg);
-    PyTuple_SET_ITEM(sources, i, Py_NewRef(ag == nullptr ? Py_None : ag));
+    PyTuple_SET_ITEM(sources, i, Py_NewRef(source_of(inputs[i])));
     PyTuple_SET_ITEM(given, i, Py_NewRef(slot(inputs[i], kData)));
   }
   for (Py_ssize_t i = 0; well && i < made; ++i) PyTuple_SET_ITEM(outputs, i, Py_NewRef(raws[i]));
@@ -498,7 +504,7 @@ class Eager {
     PyObject* outputs[kMost];
     run(*step, raws, outputs);
     const auto made = static_cast<Py_ssize_t>(step->out.size());
-    PyObject* shown[kMost];
+    PyObject* shown[kMost] = {};
     bool well = true;
     for (Py_ssize_t i = 0; i < made; ++i) {
       if (i < visible_) {

@@ -348,3 +348,43 @@ def test_get_symbol_looks_into_small_hybridized_blocks():
         counts.append(len(json.loads(autograd.get_symbol(y).tojson())["nodes"]))
         y.backward()
     assert counts[0] == counts[1] + 2
+
+
+@pytest.mark.parametrize("later", ["operator", "function"])
+def test_what_a_backward_has_used_up_is_a_constant_for_later_calls(later):
+    class Product(autograd.Function):
+        def forward(self, a, b):
+            self.save_for_backward(a, b)
+            return a * b
+
+        def backward(self, dy):
+            a, b = self.saved_tensors
+            return dy * b, dy * a
+
+    x, w = nd.array([2.0]), nd.array([3.0])
+    x.attach_grad()
+    w.attach_grad()
+    with autograd.record():
+        state = x * x
+        first = state * w
+    first.backward()
+    assert (x.grad.asscalar(), w.grad.asscalar()) == (12, 4)
+    x.grad[:] = w.grad[:] = 0
+    with autograd.record():
+        second = state * w if later == "operator" else Product()(state, w)
+        alone = nd.exp(state)
+    second.backward()
+    assert (x.grad.asscalar(), w.grad.asscalar()) == (0, 4)
+    with pytest.raises(GradientError, match="not computed inside"):
+        alone.backward()
+
+
+def test_a_graph_recorded_before_the_other_was_used_up_is_refused():
+    x = nd.array([2.0])
+    x.attach_grad()
+    with autograd.record():
+        shared = x * x
+        one, other = shared * 2, shared + 1
+    one.backward()
+    with pytest.raises(GradientError, match="already used"):
+        other.backward()

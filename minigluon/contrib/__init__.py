@@ -14,6 +14,6 @@ __all__ = ["text"]
 
 def __getattr__(name: str) -> NoReturn:
     raise AttributeError(
-        f"module '{__name__}' has no attribute '{name}': of mx.contrib only text is built (not amp, "
-        "onnx, quantization); operators are in mx.nd.contrib, layers in mx.gluon.contrib"
+        f"module '{__name__}' has no attribute '{name}': of mx.contrib only text is built (not "
+        "amp, onnx, quantization); operators are in mx.nd.contrib, layers in mx.gluon.contrib"
     )

@@ -549,7 +549,7 @@ def invoke(
     else:
         outputs = _write_out(op, shown, out)
     if flags.recording:
-        sources = tuple([x._ag for x in inputs])
+        sources = tuple([tape.alive(x._ag) for x in inputs])
         if any(sources):
             kept = (*shown, *results[visible:])
             entry = tape.append(op, attrs, device, sources, tuple(raws), kept)
