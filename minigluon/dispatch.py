@@ -168,7 +168,7 @@ def call(
                 body = candidate
                 break
     try:
-        result = device.run(body, arrays, attrs)
+        result = device.run(body, arrays, attrs, op.small_steps)
     except MXNetError as error:
         if op.name not in registry or _names_operator(op, error):
             raise

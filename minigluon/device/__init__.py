@@ -84,10 +84,14 @@ class Device:
         """A NumPy array with the values of `array`; may share memory on a CPU device."""
         raise NotImplementedError
 
-    def run(self, body: Callable[..., Any], arrays: Sequence[Any], attrs: dict[str, Any]) -> Any:
+    def run(
+        self, body: Callable[..., Any], arrays: Sequence[Any], attrs: dict[str, Any],
+        small_steps: bool = False,
+    ) -> Any:
         """``body(xp, *arrays, **attrs)``, computed on this device whatever device is current.
 
-        inf and nan are values, as in MXNet: no warning for log(0) or 1/0.
+        inf and nan are values, as in MXNet: no warning for log(0) or 1/0. `small_steps`: the body
+        makes many small matrix products in a row, each worth one thread only.
         """
         raise NotImplementedError
 

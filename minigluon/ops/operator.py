@@ -82,6 +82,8 @@ class Operator:
         num_outputs / visible: how many arrays the body returns, how many the user sees.
         list_inputs: names of the inputs that are present for these attributes.
         mutates: names of inputs that the body writes to.
+        small_steps: the body is many small matrix products in a row; threads inside one of them
+            cost more than they bring.
         aux: names of inputs that are auxiliary states in a symbol (running statistics).
         direct: ``direct(arrays, device)`` -> tuple, for a record that runs itself and needs
             nothing from dispatch (a compiled graph); else None.
@@ -105,6 +107,7 @@ class Operator:
         aliases: Sequence[str] = (),
         methods: Sequence[str] = (),
         output_names: Sequence[str] = ("output",),
+        small_steps: bool = False,
     ) -> None:
         self.name = name
         self.body = body
@@ -120,6 +123,7 @@ class Operator:
         self.aliases = tuple(aliases)
         self.methods = tuple(methods)
         self.output_names = tuple(output_names)
+        self.small_steps = small_steps
         self._read_signature()
         self.single = num_outputs == 1
 

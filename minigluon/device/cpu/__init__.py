@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import cache
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 from ...base import env_bool
 from ...context import Context
 from .. import Device
-from . import native
+from . import blas, native
 
 __all__ = ["CPU", "make"]
 
@@ -36,8 +37,11 @@ class CPU(Device):
     def to_host(self, array: Any) -> Any:
         return array
 
-    def run(self, body: Callable[..., Any], arrays: Sequence[Any], attrs: dict[str, Any]) -> Any:
-        with np.errstate(all="ignore"):
+    def run(
+        self, body: Callable[..., Any], arrays: Sequence[Any], attrs: dict[str, Any],
+        small_steps: bool = False,
+    ) -> Any:
+        with np.errstate(all="ignore"), blas.one_thread() if small_steps else nullcontext():
             if native.enabled and any(a.nbytes >= _BIG for a in arrays):
                 before = native.core.pooled_begin()
                 try:

@@ -53,7 +53,10 @@ class GPU(Device):
     def to_host(self, array: Any) -> Any:
         return self.xp.asnumpy(array)
 
-    def run(self, body: Callable[..., Any], arrays: Sequence[Any], attrs: dict[str, Any]) -> Any:
+    def run(
+        self, body: Callable[..., Any], arrays: Sequence[Any], attrs: dict[str, Any],
+        small_steps: bool = False,
+    ) -> Any:
         with self.cuda:
             return body(self.xp, *arrays, **attrs)
 

@@ -231,7 +231,8 @@ def _gradient(F: Any, dy: Any, out: Any, data: Any, parameters: Any, state: Any,
 
 @operator("RNN", infer=_shape, infer_dtype=_dtype, inputs=_names, num_outputs=_count,
           visible=_visible, gradient=_gradient, aliases=("rnn",),
-          output_names=("output", "state_output", "statecell_output", "reserve"))
+          output_names=("output", "state_output", "statecell_output", "reserve"),
+          small_steps=True)
 def rnn(
     xp: Any, data: Array, parameters: Array, state: Array, state_cell: Array | None = None,
     sequence_length: Array | None = None, *, state_size: int, num_layers: int,
@@ -350,7 +351,7 @@ def _grad_dtype(dtypes: DTypes, attrs: Attrs) -> tuple[DTypes, DTypes]:
 
 
 @operator("_rnn_grad", infer=_grad_shape, infer_dtype=_grad_dtype, inputs=_grad_names,
-          num_outputs=_count)
+          num_outputs=_count, small_steps=True)
 def rnn_grad(
     xp: Any, dy: Array, dstate: Array, data: Array, parameters: Array, state: Array, out: Array,
     reserve: Array, dcell: Array | None = None, state_cell: Array | None = None,
