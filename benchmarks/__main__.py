@@ -175,7 +175,8 @@ def main() -> None:
             f"Written by `{command.strip()}` on {datetime.date.today()}; {machine()}.",
             "Medians in milliseconds; each measurement is a process of its own, and the peers",
             "take turns within a round. Train step: forward, backward, SGD with momentum, float32,",
-            "hybridized (PyTorch in the modes named, eager_cl is channels last; JAX jitted). Lower is better.",
+            "hybridized (PyTorch in the modes named, eager_cl is channels last; JAX jitted).",
+            "Lower is better.",
             "", *lines, ""]))
         print(f"written: {PAGE.relative_to(HERE.parent)}")
 
