@@ -8,7 +8,8 @@ from ..base import ArgumentValueError, ParameterMismatch, integer_types
 from .activation import Activation
 from .hybrid import HybridBlock
 
-__all__ = ["Conv1D", "Conv2D", "Conv3D", "ConvLayer", "Sizes", "spatial", "spatial_layout"]
+__all__ = ["Conv1D", "Conv2D", "Conv3D", "ConvLayer", "Sizes", "shown", "spatial",
+           "spatial_layout"]
 
 _LAYOUTS = {1: ("NCW", "NWC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
 
@@ -33,6 +34,22 @@ def spatial_layout(layout: str, axes: int, what: str) -> str:
         raise ParameterMismatch(f"{what}: layout must be one of {', '.join(_LAYOUTS[axes])}, "
                                 f"got {layout!r}")
     return layout
+
+
+def shown(layer: Any, arrow: str, settings: dict[str, Any], biased: bool) -> str:
+    """How a convolution prints: MXNet's words, from the operator's settings and ``layer.act``."""
+    parts = [arrow, f"kernel_size={settings['kernel']}", f"stride={settings['stride']}"]
+    if any(settings["pad"]):
+        parts.append(f"padding={settings['pad']}")
+    if any(size != 1 for size in settings["dilate"]):
+        parts.append(f"dilation={settings['dilate']}")
+    if settings["num_group"] != 1:
+        parts.append(f"groups={settings['num_group']}")
+    if not biased:
+        parts.append("bias=False")
+    if layer.act is not None:
+        parts.append(repr(layer.act))
+    return f"{type(layer).__name__}({', '.join(parts)})"
 
 
 class ConvLayer(HybridBlock):
@@ -87,20 +104,7 @@ class ConvLayer(HybridBlock):
         return out if self.act is None else self.act(out)
 
     def __repr__(self) -> str:
-        settings = self._kwargs
-        parts = [self._arrow(), f"kernel_size={settings['kernel']}",
-                 f"stride={settings['stride']}"]
-        if any(settings["pad"]):
-            parts.append(f"padding={settings['pad']}")
-        if any(size != 1 for size in settings["dilate"]):
-            parts.append(f"dilation={settings['dilate']}")
-        if settings["num_group"] != 1:
-            parts.append(f"groups={settings['num_group']}")
-        if self.bias is None:
-            parts.append("bias=False")
-        if self.act is not None:
-            parts.append(repr(self.act))
-        return f"{type(self).__name__}({', '.join(parts)})"
+        return shown(self, self._arrow(), self._kwargs, self.bias is not None)
 
     def _arrow(self) -> str:
         shape = self.weight.shape or (self._channels, 0)

@@ -5,6 +5,7 @@ from typing import Any
 
 from ....base import ArgumentValueError
 from ....nn import Activation, HybridBlock, ParameterDict
+from ....nn.conv import shown
 
 __all__ = ["DeformableConvolution", "ModulatedDeformableConvolution"]
 
@@ -64,21 +65,9 @@ class _Deformable(HybridBlock):
         return out if self.act is None else self.act(out)
 
     def __repr__(self) -> str:
-        settings = self._kwargs
         inner = (self.deformable_conv_weight.shape or (0, 0))[1]
-        parts = [f"{inner or None} -> {self._channels}", f"kernel_size={settings['kernel']}",
-                 f"stride={settings['stride']}"]
-        if any(settings["pad"]):
-            parts.append(f"padding={settings['pad']}")
-        if any(size != 1 for size in settings["dilate"]):
-            parts.append(f"dilation={settings['dilate']}")
-        if settings["num_group"] != 1:
-            parts.append(f"groups={settings['num_group']}")
-        if self.deformable_conv_bias is None:
-            parts.append("bias=False")
-        if self.act is not None:
-            parts.append(repr(self.act))
-        return f"{type(self).__name__}({', '.join(parts)})"
+        arrow = f"{inner or None} -> {self._channels}"
+        return shown(self, arrow, self._kwargs, self.deformable_conv_bias is not None)
 
 
 class DeformableConvolution(_Deformable):
