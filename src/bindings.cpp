@@ -1,5 +1,5 @@
-// What Python sees of the core: steps, programs, the pool's figures. (memory.cpp and eager.cpp
-// enter their own functions; nothing else knows Python.)
+// What Python sees of the core: steps, programs, the pool's figures. (memory.cpp, eager.cpp
+// and kvstore/kvstore.cpp enter their own functions; nothing else knows Python.)
 #define MG_IMPORTS_NUMPY
 #include "numpy.h"
 
@@ -659,5 +659,6 @@ NB_MODULE(_core, m) {
       nb::steal(PyCapsule_New(reinterpret_cast<void*>(&enter_from_outside), kEnterCapsule, nullptr));
   enter_memory(m.ptr());
   enter_eager(m.ptr());
+  enter_kvstore(m.ptr());
   enter_walk(m.ptr());
 }

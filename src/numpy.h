@@ -70,6 +70,8 @@ class Pooled {
 
 // Enter what bindings of other files offer.
 void enter_memory(PyObject* module);
+// Enters the functions of the parameter server (kvstore/kvstore.cpp).
+void enter_kvstore(PyObject* module);
 void enter_eager(PyObject* module);
 void enter_walk(PyObject* module);
 

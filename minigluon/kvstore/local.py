@@ -1,16 +1,17 @@
 """The store of one process: values summed over its devices, kept on one of them."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from .. import optimizer as opt
-from ..base import ArgumentError, KVStoreError, NotForThisError, ShapeError
+from ..base import ArgumentError, KVStoreError, ShapeError
 from ..context import cpu
+from ..ndarray import NDArray
 from .api import Key, KeyKind, Keys, KVStoreBase, Updater, Values, check_arrays, group
+from .compression import Packed, Residuals, codec_of, merge
 from .reduce import reduce
-
-if TYPE_CHECKING:
-    from ..ndarray import NDArray
 
 __all__ = ["KVStore"]
 
@@ -39,6 +40,7 @@ class KVStore(KVStoreBase):
         self._kind = KeyKind()
         self._values: dict[Key, NDArray] = {}
         self._updater: Updater | None = None
+        self._residuals: Residuals | None = None
 
     @property
     def type(self) -> str:
@@ -87,7 +89,16 @@ class KVStore(KVStoreBase):
             raise ShapeError(
                 f"KVStore: key {key!r} has shape {stored.shape}, got {arrays[0].shape}"
             )
-        return reduce(arrays, stored.context)
+        if self._residuals is None or stored.dtype != np.float32:
+            return reduce(arrays, stored.context)
+        codec = self._residuals.codec
+        codes = [
+            Packed(codec, self._residuals.quantize((key, i), array.asnumpy()))
+            for i, array in enumerate(arrays)
+        ]
+        return NDArray(merge(codes, np.empty(stored.shape, np.float32)), cpu()).as_in_context(
+            stored.context
+        )
 
     def _merge(self, key: Key, stored: NDArray, merged: NDArray) -> None:
         if self._updater is None:
@@ -133,20 +144,13 @@ class KVStore(KVStoreBase):
         opt.load_states(fname, [self._states()])
 
     def set_gradient_compression(self, compression_params: dict[str, Any]) -> None:
-        if not isinstance(compression_params, dict) or "type" not in compression_params:
-            raise KVStoreError(
-                f"gradient compression: expected a dict with 'type', got {compression_params!r}"
-            )
-        if compression_params["type"] not in ("1bit", "2bit", "fp16", "none"):
-            raise KVStoreError(
-                f"gradient compression: unknown type {compression_params['type']!r}; "
-                "expected '2bit' or '1bit'"
-            )
         if not self._on_device:
             raise KVStoreError(
                 f"gradient compression: KVStore '{self.type}' sums on the CPU and has none; "
                 "it is for 'device' and the dist types"
             )
-        raise NotForThisError(
-            f"gradient compression '{compression_params['type']}' is not built yet"
-        )
+        codec = codec_of(compression_params)
+        if self._residuals is None:
+            self._residuals = Residuals(codec)
+        else:
+            self._residuals.codec = codec

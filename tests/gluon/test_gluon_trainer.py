@@ -531,6 +531,13 @@ def test_stale_gradients_are_pushed_as_zeros_so_that_all_workers_push_alike() ->
 
 def test_compression_is_passed_on() -> None:
     x = _param()
-    trainer = gluon.Trainer([x], "sgd", compression_params={"type": "2bit"})
-    with pytest.raises(NotImplementedError, match="gradient compression '2bit'"):
-        trainer._init_kvstore()
+    trainer = gluon.Trainer([x], "sgd", {"learning_rate": 1},
+                            compression_params={"type": "2bit", "threshold": 0.5})
+    before = x.list_data()[0].asnumpy()
+    for grad in x.list_grad():
+        grad[:] = 0.75
+    for data in x.list_data():
+        data._fresh_grad = True
+    trainer.step(1)
+    # 0.5 is sent by each device, 0.25 stays there
+    assert (before - x.list_data()[0].asnumpy() == 0.5 * len(x.list_grad())).all()

@@ -7,6 +7,7 @@ from minigluon.base import AuthenticationError, KVStoreError
 from minigluon.kvstore.dist import auth, environment
 from minigluon.kvstore.dist.auth import ClientHandshake, Gate
 from minigluon.kvstore.dist.messages import Role
+from minigluon.kvstore.dist.wire import VERSION
 
 
 def shake(gate, client, identity=b"id"):
@@ -74,7 +75,7 @@ def test_another_version_is_told_both():
     hello = bytearray(client.hello())
     hello[4] = 9
     client.receive(gate.receive(b"id", bytes(hello)))
-    assert "1 is spoken here, not 9" in client.refused and not gate.admits(b"id")
+    assert f"{VERSION} is spoken here, not 9" in client.refused and not gate.admits(b"id")
 
 
 def test_handshakes_under_way_are_bounded():

@@ -303,7 +303,6 @@ fails("expected shape (2, 3), got (6,)", lambda: kv.pull("w", out=nd.zeros((6,))
 fails("expected type float32, got float16", lambda: kv.push("w", nd.zeros((2, 3), dtype="float16")))
 fails("int", lambda: kv.init(3, nd.zeros((2,))))
 fails("set_optimizer", lambda: kv.set_updater(lambda *a: None), NotImplementedError)
-fails("compression", lambda: kv.set_gradient_compression({"type": "2bit"}), NotImplementedError)
 fails("row_sparse", lambda: kv.row_sparse_pull("w", out=nd.zeros((2,)), row_ids=nd.zeros((1,))),
       NotImplementedError)
 fails("no optimizer has been set", lambda: kv.save_optimizer_states("nowhere"))

@@ -8,7 +8,7 @@ import pytest
 from minigluon.kvstore.dist import messages as say
 from minigluon.kvstore.dist import wire
 from minigluon.kvstore.dist.messages import Item, KeySpec, Member, Node, Placement, Role
-from minigluon.kvstore.dist.wire import WireError, decode, encode
+from minigluon.kvstore.dist.wire import VERSION, WireError, decode, encode
 
 WORKER = Node(Role.WORKER, 3)
 
@@ -101,7 +101,7 @@ def test_another_protocol_version_is_named():
     frames = encode(say.Ping(), WORKER)
     head = bytearray(frames[0])
     head[4] = 9
-    with pytest.raises(WireError, match=r"version 9.*speaks 1"):
+    with pytest.raises(WireError, match=f"version 9.*speaks {VERSION}"):
         decode([head])
 
 

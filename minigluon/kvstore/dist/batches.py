@@ -9,6 +9,7 @@ import numpy as np
 from ...device.engine import Ticket, begin
 from ...ndarray import NDArray
 from ..api import Key
+from ..compression import Residuals, packed_size
 from .messages import Item, Placement
 from .placement import parts
 from .wire import PACKED
@@ -49,6 +50,7 @@ def batches(
     values: dict[Key, Any] | None,
     copy: Callable[[int], np.ndarray[Any, Any]] | None = None,
     own: set[Key] | frozenset[Key] = frozenset(),
+    residuals: Residuals | None = None,
 ) -> Iterator[Batch]:
     """Messages for parts of keys, one part after the other, gathered until they are big enough.
 
@@ -57,13 +59,19 @@ def batches(
         values: their numbers; None makes items without numbers.
         copy: where to get memory for numbers that must not change later; None: no need.
         own: keys whose numbers nobody else will change.
+        residuals: quantise float32 numbers with these.
     """
     open_batches: dict[int, Batch] = {}
     for home in homes:
         key = home.place.key
         array = None if values is None else np.ascontiguousarray(values[key])
+        packs = residuals if home.place.dtype == "float32" and array is not None else None
         for server, item in home.parts:
-            size = (item.stop - item.start) * home.itemsize
+            elements, codec = item.stop - item.start, 0
+            size = elements * home.itemsize
+            if packs is not None:
+                codec = packs.codec.number
+                size = packed_size(codec, elements)
             batch = open_batches.get(server)
             if batch is None or (batch.items and batch.size + size > BATCH_BYTES):
                 if batch is not None:
@@ -74,14 +82,19 @@ def batches(
                     numbers = array.reshape(-1)[item.start : item.stop].reshape(item.shape)
                 else:
                     numbers = array
-                if copy is not None and size > PACKED and key not in own:
+                if packs is not None:
+                    buffer = np.empty(size, np.uint8) if copy is None else copy(size)
+                    batch.buffers.append(buffer)
+                    numbers = packs.quantize(key, numbers, item.start, array.size, buffer)
+                elif copy is not None and size > PACKED and key not in own:
                     buffer = copy(size)
                     batch.buffers.append(buffer)
                     kept = buffer.view(item.dtype).reshape(item.shape)
                     np.copyto(kept, numbers)
                     numbers = kept
                 item = Item(
-                    item.key, item.part, item.start, item.stop, item.dtype, item.shape, numbers
+                    item.key, item.part, item.start, item.stop, item.dtype, item.shape, numbers,
+                    codec,
                 )
             batch.keys.append(key)
             batch.items.append(item)

@@ -49,6 +49,7 @@ __all__ = [
     "Role",
     "Roster",
     "SaveStates",
+    "SetCompression",
     "SetOptimizer",
     "Shutdown",
     "Stall",
@@ -161,6 +162,7 @@ class Item:
         dtype: NumPy name of the element type.
         shape: shape of the part.
         data: the numbers; None in a request that only names the part.
+        codec: number of the codec (`kvstore.compression`) in whose codes the numbers are.
     """
 
     key: int
@@ -170,6 +172,7 @@ class Item:
     dtype: str
     shape: tuple[int, ...]
     data: np.ndarray[Any, Any] | None = field(default=None, compare=False, repr=False)
+    codec: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -435,6 +438,16 @@ class Drop(Message):
 
 
 @dataclass(frozen=True, slots=True)
+class SetCompression(Message):
+    """This worker's pushes in that store come in such codes, from the next one on."""
+
+    kind: ClassVar[int] = 28
+    store: int = 0
+    codec: int = 0
+    threshold: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Ack(Message):
     """A request is done (a push: applied)."""
 
@@ -507,6 +520,7 @@ CONTROL_MESSAGES: tuple[type[Message], ...] = (
     Refused, Register, Roster, Attach, Attached, Heartbeat, Ping, Barrier, BarrierDone, Declare,
     Placed, Initialised, SetOptimizer, UpdateSettings, SaveStates, Leave, Goodbye, Farewell,
     Shutdown, Abort, ErrorReply, PeerGone, StallQuery, StallReport, Stats, StatsReply, Drop, Ack,
+    SetCompression,
 )
 ARRAY_MESSAGES: tuple[type[Message], ...] = (
     Init, Push, Pull, PushPull, Values, States, LoadStates,

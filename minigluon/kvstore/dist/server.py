@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ..compression import CODECS, Codec, Packed
 from . import messages as say
 from .actions import Action, Fatal, Limits, Log, Refusal, Send, Stop
 from .messages import Item, Message, Role
@@ -41,6 +42,7 @@ class _Client:
         self.refused: dict[int, str] = {}
         self.regimes: dict[int, Regime] = {}             # what it has set, by store
         self.left: set[int] = set()                      # stores it is done with
+        self.codecs: dict[int, Codec] = {}               # how its gradients are packed, by store
         self.gone = False
         self.step = 0
         self.key = ""
@@ -271,16 +273,21 @@ class ServerState:
         self, client: _Client, want: Want, items: tuple[Item, ...], now: float
     ) -> list[Action]:
         shards = [self._find(item) for item in items]  # all are checked before one is touched
-        if any(item.data is None for item in items):
-            raise Refusal("push: an item without numbers")
+        for shard, item in zip(shards, items, strict=True):
+            if item.data is None:
+                raise Refusal("push: an item without numbers")
+            codec = client.codecs.get(shard.store)
+            if item.codec and (codec is None or codec.number != item.codec):
+                raise Refusal(f"push: key {shard.name} comes in {CODECS[item.codec]} codes, which "
+                              "this worker has not announced")
         self.counters["pushes"] += 1
         client.open[want.seq] = want
         actions: list[Action] = []
         for index, (shard, item) in enumerate(zip(shards, items, strict=True)):
-            assert item.data is not None
+            data = _numbers(client, shard, item)
             regime = client.regimes.get(shard.store, INITIAL)
             if shard.sync:
-                step = shard.gather(client.rank, item.data, regime, now)
+                step = shard.gather(client.rank, data, regime, now)
                 step.acks.append((want, index))
                 self._progress(client, shard)
                 if len(step.ranks) == self.workers:
@@ -289,7 +296,7 @@ class ServerState:
                     self.busy[item.key, item.part] = shard
                     self._check_complete(shard)
             else:
-                self._apply_at_once(client, shard, item.data, regime)
+                self._apply_at_once(client, shard, data, regime)
                 actions += self._served(want, index, shard)
         if not items:
             want.open = 1
@@ -303,15 +310,14 @@ class ServerState:
     def _complete(self, shard: Shard, step: Step) -> list[Action]:
         """All gradients of a step are in: update, then answer whoever waits."""
         regime = self.updates.agreed(shard, step)
-        total = step.total
-        grad = shard.finish(step)
+        total, grad = shard.finish(step)
         rule = self.updates.rule(shard.store, regime.turn)
         if rule is None:
             shard.replace(grad)
         else:
             self.updates.apply(shard, rule, grad, regime.settings)
             self.counters["updates"] += 1
-        if total is not None and total is not shard.value and (rule is None or rule.lets_go):
+        if total is not shard.value and (rule is None or rule.lets_go):
             shard.keep(total)
         actions: list[Action] = []
         for want, index in step.acks:
@@ -322,7 +328,7 @@ class ServerState:
         return actions
 
     def _apply_at_once(
-        self, client: _Client, shard: Shard, grad: Array, regime: Regime
+        self, client: _Client, shard: Shard, data: Array | Packed, regime: Regime
     ) -> None:
         lag = shard.version - shard.seen[client.rank]
         self.counters["staleness_sum"] += lag
@@ -331,11 +337,15 @@ class ServerState:
         shard.pushed[client.rank] += 1
         self._progress(client, shard)
         rule = self.updates.latest(shard.store)
+        total = shard.sum([data])
+        grad = total.astype(shard.value.dtype, copy=False)
         if rule is None:
-            shard.replace(np.array(grad))
+            shard.replace(grad)
         else:
             settings = regime.settings or self.updates.applied(shard.store)
-            self.updates.apply(shard, rule, np.array(grad), settings)
+            self.updates.apply(shard, rule, grad, settings)
+            if rule.lets_go:
+                shard.keep(total)
             self.counters["updates"] += 1
 
     def _pull(self, client: _Client, message: say.Pull, now: float) -> list[Action]:
@@ -405,11 +415,26 @@ class ServerState:
         self.updates.load(message)
         return [Send(client.uid, say.Ack(message.seq))]
 
+    def _set_compression(
+        self, client: _Client, message: say.SetCompression, now: float
+    ) -> list[Action]:
+        """In which codes this worker pushes from now on."""
+        if not 0 < message.codec < len(CODECS):
+            raise Refusal(f"gradient compression: no codec has number {message.codec}")
+        client.codecs[message.store] = Codec(message.codec, message.threshold)
+        return [Send(client.uid, say.Ack(message.seq))]
+
     def _stats(self, client: _Client, message: say.Stats, now: float) -> list[Action]:
         return [Send(client.uid, say.StatsReply(message.seq, dict(self.counters)))]
 
     def _ping(self, client: _Client, message: say.Ping, now: float) -> list[Action]:
         return []
+
+
+def _numbers(client: _Client, shard: Shard, item: Item) -> Array | Packed:
+    """What an item brings: plain numbers, or codes and what they mean."""
+    assert item.data is not None
+    return Packed(client.codecs[shard.store], item.data) if item.codec else item.data
 
 
 _REACTIONS: dict[type[Message], Callable[[ServerState, _Client, Any, float], list[Action]]] = {
@@ -422,6 +447,7 @@ _REACTIONS: dict[type[Message], Callable[[ServerState, _Client, Any, float], lis
     say.Pull: ServerState._pull,
     say.SetOptimizer: ServerState._set_optimizer,
     say.UpdateSettings: ServerState._settings,
+    say.SetCompression: ServerState._set_compression,
     say.SaveStates: ServerState._save_states,
     say.LoadStates: ServerState._load_states,
     say.Stats: ServerState._stats,

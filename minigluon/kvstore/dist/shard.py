@@ -1,7 +1,7 @@
 """One part of one key as a server holds it: the value, its version, and the steps being gathered.
 
-Merging is done in the order of ranks, whatever the order of arrival: `Step.add` folds in what has
-become next in line and keeps the rest. So the sum is the same to the last bit in every run.
+Merging is done when the last gradient is in, in one pass and in the order of ranks, whatever the
+order of arrival. So the sum is the same to the last bit in every run.
 """
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..compression import Packed, merge
 from .messages import Item
 
 __all__ = ["INITIAL", "Regime", "Shard", "Step", "Want"]
@@ -52,35 +53,16 @@ class Step:
 
     Args:
         began: when the first one came.
-        total: the sum of the ranks below `merged`, in the type of accumulation.
-        waiting: gradients that came before their turn.
+        pieces: the gradients, by rank.
         ranks: who has pushed, and under which regime.
         acks: the requests to tell when it is done.
     """
 
     began: float
-    total: Array | None = None
-    merged: int = 0
-    waiting: dict[int, Array] = field(default_factory=dict)
+    pieces: dict[int, Array | Packed] = field(default_factory=dict)
     ranks: dict[int, Regime] = field(default_factory=dict)
     acks: list[tuple[Want, int]] = field(default_factory=list)
     warned: bool = False
-
-    def add(self, rank: int, data: Array, buffer: Array | None) -> None:
-        """Take a gradient; `buffer` is memory to sum in, if there is some to reuse."""
-        self.waiting[rank] = data
-        if self.total is None:
-            self.total = buffer if buffer is not None else np.empty(data.shape, _wide(data.dtype))
-        while self.merged in self.waiting:
-            if self.merged == 0 and 1 not in self.waiting:
-                np.copyto(self.total, self.waiting.pop(0))
-            elif self.merged == 0:
-                one, two = self.waiting.pop(0), self.waiting.pop(1)
-                np.add(one, two, out=self.total, dtype=self.total.dtype)
-                self.merged = 1
-            else:
-                np.add(self.total, self.waiting.pop(self.merged), out=self.total)
-            self.merged += 1
 
 
 def _wide(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -148,24 +130,33 @@ class Shard:
 
     # -- gathering ------------------------------------------------------------------------------
 
-    def gather(self, rank: int, data: Array, regime: Regime, now: float) -> Step:
+    def gather(self, rank: int, data: Array | Packed, regime: Regime, now: float) -> Step:
         """Enter the next gradient of `rank`; the step it belongs to."""
         self.pushed[rank] += 1
         step = self.steps.get(self.pushed[rank])
-        buffer = None
         if step is None:
             step = self.steps[self.pushed[rank]] = Step(now)
-            buffer, self._spare = self._spare, None
-        step.add(rank, data, buffer)
+        step.pieces[rank] = data
         step.ranks[rank] = regime
         return step
 
-    def finish(self, step: Step) -> Array:
-        """The merged gradient of a complete step, in the key's type; the version moves on."""
-        assert step.total is not None
+    def finish(self, step: Step) -> tuple[Array, Array]:
+        """The sum of a complete step, in the type of accumulation and in that of the key.
+
+        The version moves on.
+        """
         self.version += 1
         del self.steps[self.version]
-        return step.total.astype(self.value.dtype, copy=False)
+        total = self.sum([step.pieces[rank] for rank in sorted(step.pieces)])
+        step.pieces.clear()
+        return total, total.astype(self.value.dtype, copy=False)
+
+    def sum(self, pieces: list[Array | Packed]) -> Array:
+        """The sum of gradients, in memory that is ours."""
+        out, self._spare = self._spare, None
+        if out is None:
+            out = np.empty(self.value.shape, _wide(self.value.dtype))
+        return merge(pieces, out)
 
     def keep(self, buffer: Array) -> None:
         """Memory that the next step may sum in."""

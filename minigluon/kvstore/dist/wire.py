@@ -3,7 +3,7 @@
 Frame 0::
 
     header   magic, version, kind, role, rank, incarnation, seq, flags, items, frames, text length
-    items    per item: key, part, type, axes, frames, first frame, offset, bytes, start, stop, shape
+    items    per item: key, part, type and codec, axes, frames, first frame, offset, bytes, start, stop, shape
     text     JSON of the fields that are neither `seq` nor items (never pickle)
 
 Small arrays are packed into one shared frame, big ones have frames of up to 4 MB of their own.
@@ -25,12 +25,13 @@ from typing import Any, Union
 import numpy as np
 
 from ...base import KVStoreError
+from ..compression import CODECS, packed_size
 from . import messages as say
 from .messages import Item, Message, Node, Role
 
 __all__ = ["FRAME", "MAX_FRAME", "VERSION", "Envelope", "WireError", "decode", "encode"]
 
-VERSION = 1
+VERSION = 2
 FRAME = 4 << 20          # a raw frame is at most this long
 MAX_FRAME = 16 << 20     # no frame of any kind may be longer (the transport refuses it unread)
 PACKED = 32 << 10        # arrays below this share a frame
@@ -42,6 +43,7 @@ _HEADER = struct.Struct("<4sHBBiIQIIII")
 _ITEM = struct.Struct("<IIBBHIQQQQ")
 _FLAG_PICKLED = 1
 _NO_DATA = 0xFFFFFFFF
+_CODEC_AT = 6  # the byte of the type holds the codec's number above this bit
 
 _KINDS: dict[int, type[Message]] = {
     cls.kind: cls for cls in (*say.CONTROL_MESSAGES, *say.ARRAY_MESSAGES)
@@ -122,8 +124,8 @@ def _encode_items(items: Sequence[Item]) -> tuple[list[bytes], list[Frame]]:
                 count = len(body) - first
         table.append(
             _ITEM.pack(
-                item.key, item.part, _CODES[item.dtype], len(item.shape), count, first, place,
-                size, item.start, item.stop,
+                item.key, item.part, _CODES[item.dtype] | item.codec << _CODEC_AT,
+                len(item.shape), count, first, place, size, item.start, item.stop,
             )
         )
         table.append(_SHAPES[len(item.shape)].pack(*item.shape))
@@ -204,7 +206,8 @@ def _decode_items(head: bytes, end: int, count: int, frames: Sequence[Frame]) ->
             head, at
         )
         at += _ITEM.size
-        if code >= len(_DTYPES) or axes > 32 or at + 8 * axes > end:
+        codec, code = code >> _CODEC_AT, code & ((1 << _CODEC_AT) - 1)
+        if code >= len(_DTYPES) or codec >= len(CODECS) or axes > 32 or at + 8 * axes > end:
             raise WireError(f"wire: item of type {code} with {axes} axes")
         shape = _SHAPES[axes].unpack_from(head, at)
         at += 8 * axes
@@ -213,13 +216,14 @@ def _decode_items(head: bytes, end: int, count: int, frames: Sequence[Frame]) ->
             raise WireError(f"wire: elements {start}:{stop} in an item of shape {shape}")
         data = None
         if first != _NO_DATA:
-            if size != elements * _SIZES[code]:
+            room = packed_size(codec, elements) if codec else elements * _SIZES[code]
+            if size != room:
                 raise WireError(f"wire: {size} bytes for shape {shape} of {_DTYPES[code]}")
             raw = _gather(frames, first, pieces, offset, size)
-            data = _view(raw, _DTYPES[code], shape)
+            data = _view(raw, "uint8", (room,)) if codec else _view(raw, _DTYPES[code], shape)
         elif size or pieces or offset:
             raise WireError("wire: item without numbers that gives their place")
-        items.append(Item(key, part, start, stop, _DTYPES[code], shape, data))
+        items.append(Item(key, part, start, stop, _DTYPES[code], shape, data, codec))
     if at != end:
         raise WireError(f"wire: {end - at} bytes after the table of items")
     return tuple(items)

@@ -17,6 +17,7 @@ from ...context import cpu
 from ...ndarray import NDArray
 from ...optimizer import Optimizer
 from ..api import Key, KeyKind, KVStoreBase, check_arrays, group, priorities
+from ..compression import Residuals, codec_of
 from ..reduce import reduce
 from . import messages as say
 from . import states
@@ -56,6 +57,7 @@ class DistKVStore(KVStoreBase):
         self._homes: dict[Key, Home] = {}
         self._steps: dict[Key, int] = {}
         self._optimizer: Optimizer | None = None
+        self._residuals: Residuals | None = None
         self._closed = False
 
     @property
@@ -186,7 +188,8 @@ class DistKVStore(KVStoreBase):
             self._client.step, self._client.key = self._steps[one], str(one)
         own = {one for one in order if len(grouped[one]) > 1}
         take = self._client.requests.buffer
-        yield from batches((self._homes[one] for one in order), values, take, own)
+        homes = (self._homes[one] for one in order)
+        yield from batches(homes, values, take, own, self._residuals)
 
     def _sum(self, arrays: list[NDArray]) -> NDArray:
         """The sum over this worker's devices: on the first of them in the device types."""
@@ -243,10 +246,21 @@ class DistKVStore(KVStoreBase):
         )
 
     def set_gradient_compression(self, compression_params: dict[str, Any]) -> None:
-        """Refused: not built yet."""
-        raise NotForThisError(
-            f"gradient compression {compression_params!r} of KVStore '{self.type}' is not built yet"
-        )
+        """Push float32 gradients in 1 or 2 bits an element; values still come back whole.
+
+        Every worker calls it before its first push. Keys of other types travel as they are.
+
+        Args:
+            compression_params: {'type': '2bit' or '1bit', 'threshold': number}.
+        """
+        self._check_open()
+        codec = codec_of(compression_params)
+        message = say.SetCompression(0, self._store, codec.number, codec.threshold)
+        self._everywhere(message, f"set_gradient_compression {codec.name}")
+        if self._residuals is None:
+            self._residuals = Residuals(codec)
+        else:
+            self._residuals.codec = codec
 
     def save_optimizer_states(self, fname: str, dump_optimizer: bool = False) -> None:
         """Write the states of all servers into one file, as a store of one process would."""
@@ -285,10 +299,14 @@ class DistKVStore(KVStoreBase):
     def stats(self) -> dict[str, int]:
         """Counters of all servers: pushes, pulls, updates, and for the async types the staleness
 
-        (how many updates of others a worker had not seen when it pushed; sum and maximum).
+        (how many updates of others a worker had not seen when it pushed; sum and maximum); of this
+        worker: how many bytes of gradients compression took in and sent.
         """
         replies = self._everywhere(say.Stats(), "statistics")
-        total: dict[str, int] = {}
+        rest = self._residuals
+        total: dict[str, int] = {} if rest is None else {
+            "compression_raw_bytes": rest.raw_bytes, "compression_sent_bytes": rest.sent_bytes,
+        }
         for reply in replies:
             assert isinstance(reply, say.StatsReply)
             for name, count in reply.counters.items():
