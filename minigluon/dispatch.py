@@ -94,7 +94,7 @@ def prepared(op: Operator) -> Any:
 
 def _ready(op: Operator) -> Any:
     found = None
-    if native.has_kernel(op.name) and not (op.needs_rng or op.needs_device):
+    if native.has_kernel(op.name) and not op.needs_device:
         least = _WORTH_A_STEP if "scalar" in op.attr_names else 0
         found = native.core.Eager(op, partial(_prepare, op), int(op.single), least)
     observing._all[op] = found
@@ -147,8 +147,8 @@ def call(
         return observing.call(observing.observer, op, arrays, attrs, device, training)
     if op.direct is not None:
         return op.direct(arrays, device)
-    if op.needs_service:
-        attrs = _with_services(op, attrs, device, training)
+    if op.needs_training:
+        attrs = {"training": training, **attrs}
     if op.infer_dtype is None and len(arrays) > 1:
         first = arrays[0].dtype
         for array in arrays:
@@ -157,9 +157,11 @@ def call(
     if device.type == "cpu":
         steps = observing.prepared(op) if told else prepared(op)
         if steps is not None:
-            results: tuple[Array, ...] | None = steps.raw(arrays, attrs)
+            results: tuple[Array, ...] | None = steps.raw(arrays, attrs, device)
             if results is not None:
                 return results
+    if op.needs_rng or op.needs_device:
+        attrs = _with_services(op, attrs, device)
     body = op.body
     kernels = kernels_of(device.type, op.name)
     if kernels is not None:
@@ -183,10 +185,8 @@ def call(
     return (asarray(result) if isinstance(result, generic) else result,)
 
 
-def _with_services(op: Operator, attrs: Attrs, device: Device, training: bool) -> Attrs:
+def _with_services(op: Operator, attrs: Attrs, device: Device) -> Attrs:
     attrs = dict(attrs)
-    if op.needs_training:
-        attrs.setdefault("training", training)
     if op.needs_rng:
         attrs["rng"] = device.rng
     if op.needs_device:

@@ -18,6 +18,7 @@
 
 #include "program.h"
 #include "pystep.h"
+#include "random.h"
 #include "registry.h"
 
 namespace nb = nanobind;
@@ -155,6 +156,10 @@ std::shared_ptr<PyStep> py_make_step(const std::string& name, nb::handle in, nb:
 
 }  // namespace
 
+Source& mg::source_of_device(PyObject* device) {
+  return *nb::cast<Source*>(nb::handle(device).attr("source"));
+}
+
 bool mg::attrs_of(PyObject* dict, Attrs& attrs) {
   for (auto [key, value] : nb::borrow<nb::dict>(dict)) {
     if (!set_attr(attrs, nb::cast<std::string>(key), value)) return false;
@@ -188,6 +193,7 @@ class PyProgram : Host {
       nb::object does = each[0];
       if (nb::isinstance<PyStep>(does)) {
         call.step = nb::cast<std::shared_ptr<PyStep>>(does)->step;
+        if (call.step->draws()) drawing_.push_back(call.step);
       } else {
         call.callback = static_cast<int>(callbacks_.size());
         callbacks_.push_back(does);
@@ -231,6 +237,10 @@ class PyProgram : Host {
     owner_.store(self);
     PyObject* results = nullptr;
     try {
+      if (!drawing_.empty()) {
+        Source& source = source_of_device(device);
+        for (const auto& step : drawing_) step->seed = source.next();
+      }
       results = locked_run(inputs, device);
     } catch (const std::exception& error) {
       PyErr_SetString(PyExc_RuntimeError, error.what());
@@ -451,6 +461,7 @@ class PyProgram : Host {
   }
 
   Program program_;
+  std::vector<std::shared_ptr<Step>> drawing_;
   std::vector<nb::object> callbacks_;
   std::size_t visible_;
   bool apart_ = true;  // the results cannot share memory
@@ -613,10 +624,18 @@ NB_MODULE(_core, m) {
       .def("run", &step_run, nb::arg("inputs"), nb::arg("outputs"),
            "Compute into given dense arrays.")
       .def("__call__", &step_call, nb::arg("inputs"), "Compute; a tuple of fresh arrays.")
+      .def("seed", [](PyStep& self, uint64_t key, uint64_t run) { self.step->seed = {key, run}; },
+           nb::arg("key"), nb::arg("run"), "What the next run draws from.")
       .def("scratch", [](const PyStep& self) { return self.step->scratch(); })
       .def("inplace", [](const PyStep& self, int input, int output) {
         return self.step->inplace(input, output);
       });
+  nb::class_<Source>(m, "Source", "A device's random stream for native steps.")
+      .def(nb::init<uint64_t>(), nb::arg("key"))
+      .def("next", [](Source& self) {
+        const Seed seed = self.next();
+        return nb::make_tuple(seed.key, seed.run);
+      }, "(key, run) of one run that draws.");
   nb::class_<PyProgram>(m, "Program", "Steps over slots, run by one call.")
       .def(nb::init<nb::list, nb::list, std::vector<int>, std::size_t, std::size_t>(),
            nb::arg("slots"), nb::arg("calls"), nb::arg("returned"), nb::arg("arena_bytes"),

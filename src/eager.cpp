@@ -12,6 +12,7 @@
 
 #include "isa.h"
 #include "pystep.h"
+#include "random.h"
 
 namespace nb = nanobind;
 
@@ -443,10 +444,11 @@ class Eager {
       : op(std::move(op)), make(std::move(make)), visible_(visible), least_(least) {}
 
   // Raw arrays in, a tuple of fresh raw arrays out; None: not for this path.
-  nb::object raw(nb::handle arrays, nb::handle attrs) {
+  // `device` hands out random numbers; None will do where nothing is drawn.
+  nb::object raw(nb::handle arrays, nb::handle attrs, nb::handle device) {
     Sequence given(arrays);
     Held step = given.well ? find(given.items, given.count, attrs.ptr()) : Held();
-    if (!step) return nb::none();
+    if (!step || !seed(*step, device.ptr())) return nb::none();
     PyObject* outputs[kMost];
     run(*step, given.items, outputs);
     const auto made = static_cast<Py_ssize_t>(step->out.size());
@@ -460,7 +462,9 @@ class Eager {
     Sequence given(arrays), to(targets);
     if (!given.well || !to.well) return false;
     Held step = find(given.items, given.count, attrs.ptr());
-    if (!step || static_cast<std::size_t>(to.count) != step->out.size()) return false;
+    if (!step || step->step->draws() || static_cast<std::size_t>(to.count) != step->out.size()) {
+      return false;
+    }
     void *from[kMost], *out[kMost];
     for (Py_ssize_t i = 0; i < given.count; ++i) {
       from[i] = PyArray_DATA(as_array(given.items[i]));
@@ -500,7 +504,7 @@ class Eager {
       tracked = tracked || is_tracked(each);
     }
     Held step = find(raws, given.count, attrs.ptr());
-    if (!step) return nb::none();
+    if (!step || !seed(*step, nullptr)) return nb::none();
     PyObject* outputs[kMost];
     run(*step, raws, outputs);
     const auto made = static_cast<Py_ssize_t>(step->out.size());
@@ -578,6 +582,14 @@ class Eager {
                 PyArray_NDIM(array) == desc.ndim();
     for (int i = 0; same && i < desc.ndim(); ++i) same = PyArray_DIM(array, i) == desc.shape[i];
     return same;
+  }
+
+  // Give a Step that draws its part of the device's stream; false: it is not known which device.
+  static bool seed(PyStep& step, PyObject* device) {
+    if (!step.step->draws()) return true;
+    if (device == nullptr || device == Py_None) return false;
+    step.step->seed = source_of_device(device).next();
+    return true;
   }
 
   void run(PyStep& step, PyObject* const* raws, PyObject** outputs) const {
@@ -797,7 +809,8 @@ void enter_eager(PyObject* raw_module) {
   nb::class_<Eager>(module, "Eager", "Prepared Steps of one operator.", nb::type_slots(eager_slots))
       .def(nb::init<nb::object, nb::object, Py_ssize_t, npy_intp>(), nb::arg("op"), nb::arg("make"),
            nb::arg("visible"), nb::arg("least") = 0)
-      .def("raw", &Eager::raw, nb::arg("arrays"), nb::arg("attrs"))
+      .def("raw", &Eager::raw, nb::arg("arrays"), nb::arg("attrs"),
+           nb::arg("device").none() = nb::none())
       .def("into", &Eager::into, nb::arg("arrays"), nb::arg("attrs"), nb::arg("targets"))
       .def("__call__", &Eager::call, nb::arg("arrays"), nb::arg("attrs"))
       .def("__len__", &Eager::size);

@@ -75,9 +75,18 @@ class Attrs {
   std::map<std::string, Value> values_;
 };
 
+// What the random numbers of one run depend on, besides their place: the key of the device's
+// stream, and how many runs drew from it before.
+struct Seed {
+  uint64_t key = 0, run = 0;
+};
+
 // One prepared call.
 struct Step {
   virtual ~Step() = default;
+  // Whether run() draws random numbers, by philox.inl from `seed`, which is then set before each run.
+  virtual bool draws() const { return false; }
+  Seed seed;
   // Bytes of temporary memory that run() is given (64-byte aligned).
   virtual std::size_t scratch() const { return 0; }
   // Whether this output may share its memory with that input.

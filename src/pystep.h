@@ -48,6 +48,10 @@ struct PyStep {
   }
 };
 
+class Source;
+// The random stream of a Device, for Steps that draw.
+Source& source_of_device(PyObject* device);
+
 // A Python dict as attributes; false: it holds a value that kernels cannot be told.
 bool attrs_of(PyObject* dict, Attrs& attrs);
 

@@ -122,7 +122,7 @@ class _Lowering:
     def _native(self, node: Node, outputs: Sequence[Entry]) -> Any:
         op = node.op
         assert op is not None
-        if not native.has_kernel(op.name) or op.needs_rng or op.needs_device:
+        if not native.has_kernel(op.name) or op.needs_device:
             return None
         ins = [self.known.get(entry) for entry in node.inputs]
         outs = [self.known.get(entry) for entry in outputs]

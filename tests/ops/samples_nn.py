@@ -400,6 +400,11 @@ _add("Dropout", [_r(4, 3)], {"p": 0.5, "axes": (1,)}, grad=False, random=True,
      bad=[([_r(3)], {"p": 1.5}, ArgumentValueError,
            "Dropout: p: expected a probability from 0 to 1, got 1.5"),
           ([_r(3)], {"p": 0.5, "axes": (1,)}, ArgumentValueError, "axes: expected a number")])
+_add("_dropout_grad", [_r(3, 3), np.array([0b01010101, 1], "uint8")], {"p": 0.75}, wrt=(0,),
+     second_order=True, reference=lambda dy, bits: dy * np.array(
+         [[4, 0, 4], [0, 4, 0], [4, 0, 4]], dy.dtype),
+     bad=[([_r(3, 3), np.array([1, 1], "uint8")], {"axes": ()}, ArgumentError,
+           "missing required argument 'p'")])
 _ROWS = np.array([[0, 2, 2], [5, -1, 3]])
 _add("Embedding", [_ROWS, _r(5, 2)], {"input_dim": 5, "output_dim": 2}, wrt=(1,),
      second_order=True, reference=lambda i, w: w[np.clip(i, 0, 4)],

@@ -20,10 +20,19 @@ _BIG = 262144  # bytes; from here on results lie in the pool
 
 
 class CPU(Device):
-    """Host memory, computed on by NumPy (``xp``)."""
+    """Host memory, computed on by NumPy (``xp``).
+
+    Attributes:
+        source: the stream that native kernels draw from, beside `rng` for NumPy's bodies.
+    """
 
     type = "cpu"
     xp = np
+
+    def seed(self, seed: int) -> None:
+        super().seed(seed)
+        if native.enabled:
+            self.source = native.core.Source(seed & (2**64 - 1))
 
     def generator(self, seed: int) -> np.random.Generator:
         return np.random.Generator(np.random.Philox(seed & (2**64 - 1)))

@@ -1,6 +1,7 @@
 """Dropout: random zeros in training."""
 from __future__ import annotations
 
+from math import prod
 from typing import Any, Literal
 
 from ...base import ArgumentValueError
@@ -8,7 +9,7 @@ from ..attrs import Shape
 from ..operator import Attrs, MaybeShape, operator
 from ..rules import axis_of
 
-__all__ = ["dropout"]
+__all__ = ["dropout", "dropout_grad"]
 
 
 def _mask_shape(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
@@ -21,21 +22,33 @@ def _dropout_shape(shapes: list[MaybeShape], attrs: Attrs) -> tuple[list[MaybeSh
     if not 0 <= attrs["p"] <= 1:
         raise ArgumentValueError(f"p: expected a probability from 0 to 1, got {attrs['p']}")
     data = shapes[0]
-    mask = None if data is None else _mask_shape(data, attrs["axes"])
-    return shapes, [data, mask]
+    return shapes, [data, None if data is None else _bits_shape(data, attrs["axes"])]
+
+
+def _bits_shape(data: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
+    return (-(-prod(_mask_shape(data, axes)) // 8),)
 
 
 def _dropout_gradient(F: Any, dy: Any, out: Any, data: Any, *, p: float, mode: str,
-                      training: bool, **_: Any) -> list[Any]:
+                      axes: tuple[int, ...], training: bool, **_: Any) -> list[Any]:
     if dy[0] is None:
         return [None]
     if p > 0 and (training or mode == "always"):
-        return [F.broadcast_mul(dy[0], out[1])]
+        return [F._dropout_grad(dy[0], out[1], p=p, axes=axes)]
     return [dy[0]]
 
 
+def _scaled(xp: Any, data: Any, bits: Any, p: float, axes: tuple[int, ...]) -> Any:
+    """The data times 1 / (1 - p) where its bit is set, times 0 elsewhere."""
+    shape = _mask_shape(data.shape, axes)
+    kept = xp.unpackbits(bits, bitorder="little")[:prod(shape)].reshape(shape)
+    kept = kept.astype(data.dtype)
+    # p = 1 keeps nothing: 0 / 0 is nan, as in MXNet
+    return data * (kept / data.dtype.type(0) if p == 1 else kept * data.dtype.type(1 / (1 - p)))
+
+
 @operator("Dropout", infer=_dropout_shape, num_outputs=2, visible=1, gradient=_dropout_gradient,
-          infer_dtype=lambda dtypes, attrs: (dtypes, dtypes * 2),
+          infer_dtype=lambda dtypes, attrs: (dtypes, [dtypes[0], "uint8"]),
           output_names=("output", "mask"))
 def dropout(
     xp: Any, data: Any, *, p: float = 0.5, mode: Literal["training", "always"] = "training",
@@ -49,20 +62,40 @@ def dropout(
         axes: the mask is the same along these axes. cudnn_off: ignored.
 
     Shapes:
-        data (*S) -> (*S), and hidden the mask: S with 1 along `axes`.
+        data (*S) -> (*S), and hidden the mask: one bit for each element of S with 1 along `axes`,
+        the lowest bit of the first byte first; set where the element is kept.
 
     >>> import numpy as np
     >>> services = {"rng": np.random.default_rng(0), "training": True}
     >>> out, mask = dropout.body(np, np.ones((2, 3)), **dropout.parse({"p": 0.5}), **services)
-    >>> bool((out == mask).all()), sorted(set(out.ravel().tolist()))
-    (True, [0.0, 2.0])
+    >>> mask.shape, sorted(set(out.ravel().tolist()))
+    ((1,), [0.0, 2.0])
     """
     if not 0 <= p <= 1:
         raise ArgumentValueError(f"Dropout: p: expected a probability from 0 to 1, got {p}")
-    shape = _mask_shape(data.shape, axes)
     if p == 0 or not (training or mode == "always"):
-        return data.copy(), xp.broadcast_to(xp.ones((), data.dtype), shape)
-    kept = (rng.random(shape, dtype=xp.float32) >= p).astype(data.dtype)
-    # p = 1 keeps nothing: 0 / 0 is nan, as in MXNet
-    mask = kept / data.dtype.type(1 - p) if p == 1 else kept * data.dtype.type(1 / (1 - p))
-    return data * mask, mask
+        all_kept = xp.broadcast_to(xp.full((), 255, xp.uint8), _bits_shape(data.shape, axes))
+        return data.copy(), all_kept
+    kept = rng.random(_mask_shape(data.shape, axes), dtype=xp.float32) >= p
+    bits = xp.packbits(kept.ravel(), bitorder="little")
+    return _scaled(xp, data, bits, p, axes), bits
+
+
+@operator("_dropout_grad", infer=lambda shapes, attrs: (shapes, [shapes[0]]),
+          infer_dtype=lambda dtypes, attrs: (dtypes, [dtypes[0]]),
+          gradient=lambda F, ddx, out, dy, mask, *, p, axes: [
+              F._dropout_grad(ddx, mask, p=p, axes=axes), None])
+def dropout_grad(xp: Any, dy: Any, mask: Any, *, p: float, axes: Shape = ()) -> Any:
+    """The gradient that Dropout hands on: the same elements set to zero, the others divided.
+
+    Args:
+        mask: Dropout's second output. p, axes: Dropout's.
+
+    Shapes:
+        dy (*S), mask (bits of S with 1 along `axes`) -> (*S).
+
+    >>> import numpy as np
+    >>> dropout_grad.body(np, np.ones(3), np.array([5], "uint8"), p=0.5).tolist()
+    [2.0, 0.0, 2.0]
+    """
+    return _scaled(xp, dy, mask, p, axes)
