@@ -7,12 +7,18 @@ from typing import Any
 
 from .. import profiler
 from ..base import ArgumentError, ArgumentValueError, NotForThisError, did_you_mean
+from ..device import num_gpus
 from .api import KVStoreBase, capable
 from .local import KVStore
+from .teststore import TestStore
 
-__all__ = ["KVStore", "KVStoreBase", "capable", "check_name", "create", "run_if_role"]
+__all__ = [
+    "KVStore", "KVStoreBase", "TestStore", "capable", "check_name", "create", "run_if_role",
+]
 
-_LOCAL = ("local", "device", "local_update_cpu", "local_allreduce_cpu", "local_allreduce_device")
+_LOCAL = (
+    "local", "device", "local_update_cpu", "local_allreduce_cpu", "local_allreduce_device", "nccl",
+)
 _DIST = (
     "dist",
     "dist_sync",
@@ -22,7 +28,7 @@ _DIST = (
     "dist_device_async",
     "dist_async_device",
 )
-_LATER = ("nccl", "mpi", "horovod", "byteps", "p3")
+_LATER = ("mpi", "horovod", "byteps")
 
 
 def create(name: Any = "local") -> KVStoreBase:
@@ -30,9 +36,10 @@ def create(name: Any = "local") -> KVStoreBase:
 
     Args:
         name: 'local' or 'device' (one process; sums on the CPU or on the devices), their aliases
-            'local_update_cpu', 'local_allreduce_cpu', 'local_allreduce_device'; 'dist_sync'
-            (= 'dist'), 'dist_async', 'dist_device_sync', 'dist_device_async' (a job started by
-            ``tools/launch.py``); or the lower-case name of a class entered with
+            'local_update_cpu', 'local_allreduce_cpu', 'local_allreduce_device'; 'nccl' ('device'
+            for GPUs); 'dist_sync' (= 'dist'), 'dist_async', 'dist_device_sync',
+            'dist_device_async' (a job started by ``tools/launch.py``, with ``--p3`` in slices by
+            priority); 'teststore'; or the lower-case name of a class entered with
             ``KVStoreBase.register``.
 
     >>> create("device").type, create().num_workers
@@ -52,6 +59,11 @@ def _create(name: Any) -> KVStoreBase:
         store: KVStoreBase = KVStoreBase.registry.create(lowered)
         return store
     if lowered in _LOCAL:
+        if lowered == "nccl" and not num_gpus():
+            raise NotForThisError(
+                "KVStore type 'nccl' sums on GPUs, and none is here; use 'device', which sums on "
+                "whatever device there is"
+            )
         return KVStore(name)
     if lowered in _DIST:
         # The dist room needs zmq and the job's environment: loaded when it is asked for.
@@ -68,11 +80,11 @@ def _create(name: Any) -> KVStoreBase:
 def check_name(name: str) -> None:
     """Raise ArgumentValueError for a name that no type of store has, built or not.
 
-    >>> check_name("nccl")
+    >>> check_name("mpi")
     """
     known = (*_LOCAL, *_DIST, *KVStoreBase.registry.entries)
     lowered = name.lower()
-    if lowered not in known and not any(word in lowered.split("_") for word in _LATER):
+    if lowered not in (*known, *_LATER):
         raise ArgumentValueError(
             f"unknown KVStore type '{name}'{did_you_mean(name, known)} (known: {', '.join(known)})"
         )

@@ -36,7 +36,7 @@ class KVStore(KVStoreBase):
 
     def __init__(self, name: str = "local") -> None:
         self._name = name
-        self._on_device = name.lower() in ("device", "local_allreduce_device")
+        self._on_device = name.lower() in ("device", "local_allreduce_device", "nccl")
         self._kind = KeyKind()
         self._values: dict[Key, NDArray] = {}
         self._updater: Updater | None = None

@@ -111,8 +111,9 @@ def test_what_is_missing_in_the_environment_is_named(monkeypatch):
         job(monkeypatch, DMLC_PS_ROOT_PORT="", DMLC_NUM_SERVER="")
     with pytest.raises(KVStoreError, match="expected worker, server or scheduler, got 'boss'"):
         job(monkeypatch, DMLC_ROLE="boss")
-    with pytest.raises(NotImplementedError, match="P3"):
-        job(monkeypatch, DMLC_PS_VAN_TYPE="p3")
+    with pytest.raises(KVStoreError, match="DMLC_PS_VAN_TYPE=p4: expected zmq or p3"):
+        job(monkeypatch, DMLC_PS_VAN_TYPE="p4")
+    assert job(monkeypatch, DMLC_PS_VAN_TYPE="p3", DMLC_ROLE="worker").slice == 40_000
 
 
 def test_names_and_limits(monkeypatch):

@@ -57,13 +57,13 @@ def test_env_takes_a_value_or_passes_one_on(monkeypatch: pytest.MonkeyPatch) -> 
         ]
     )
     assert options.env == {"A": "1=2", "HERE": "x=y"}
+    assert parse(["-n", "1", "--p3", "x"]).env == {"DMLC_PS_VAN_TYPE": "p3"}
     assert (options.env_worker, options.env_server) == ({"B": "3"}, {"C": ""})
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["-n", "2", "--p3", "x"], "not built yet: --p3"),
         (["-n", "2", "-H", "hosts", "x"], "not built yet: -H/--hostfile"),
         (["-n", "2", "--sync-dst-dir", "d", "x"], "not built yet: --sync-dst-dir"),
         (["-n", "2", "-s", "0", "x"], "not built yet: -s 0"),

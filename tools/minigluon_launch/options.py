@@ -76,7 +76,7 @@ def _parser() -> argparse.ArgumentParser:
             help=f"an environment variable for {whom}; K alone passes on the value it has here",
         )
     add("--sync-dst-dir", metavar="DIR", help="copy the working folder to hosts (not built yet)")
-    add("--p3", action="store_true", help="priority-based propagation (not built yet)")
+    add("--p3", action="store_true", help="send slices by priority (P3); for dist_sync")
     add(
         "--grace",
         type=float,
@@ -105,7 +105,7 @@ def parse(argv: Sequence[str] | None = None) -> Options:
             workers=args.num_workers,
             servers=servers,
             command=_command(args.command),
-            env=_settings("--env", args.env),
+            env={**({"DMLC_PS_VAN_TYPE": "p3"} if args.p3 else {}), **_settings("--env", args.env)},
             env_worker=_settings("--env-worker", args.env_worker),
             env_server=_settings("--env-server", args.env_server),
             grace=args.grace,
@@ -124,8 +124,6 @@ def _not_built(args: argparse.Namespace) -> str:
         return "-H/--hostfile; leave it out to run every role on this machine"
     if args.sync_dst_dir is not None:
         return "--sync-dst-dir; every role of --launcher local shares this machine's folders"
-    if args.p3:
-        return "--p3; leave it out to use the plain transport"
     if args.num_servers == 0:
         return "-s 0 (all-reduce jobs without servers); give at least one server"
     return ""

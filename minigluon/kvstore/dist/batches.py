@@ -14,7 +14,7 @@ from .messages import Item, Placement
 from .placement import parts
 from .wire import PACKED
 
-__all__ = ["Batch", "Home", "Sink", "batches", "host", "sinks"]
+__all__ = ["BATCH_BYTES", "Batch", "Home", "Sink", "batches", "host", "sinks"]
 
 BATCH_BYTES = 4 << 20   # small keys are gathered into messages of about this size
 
@@ -51,6 +51,7 @@ def batches(
     copy: Callable[[int], np.ndarray[Any, Any]] | None = None,
     own: set[Key] | frozenset[Key] = frozenset(),
     residuals: Residuals | None = None,
+    limit: int = BATCH_BYTES,
 ) -> Iterator[Batch]:
     """Messages for parts of keys, one part after the other, gathered until they are big enough.
 
@@ -60,6 +61,7 @@ def batches(
         copy: where to get memory for numbers that must not change later; None: no need.
         own: keys whose numbers nobody else will change.
         residuals: quantise float32 numbers with these.
+        limit: bytes of a message with several parts; 0: each part has its own.
     """
     open_batches: dict[int, Batch] = {}
     for home in homes:
@@ -73,7 +75,7 @@ def batches(
                 codec = packs.codec.number
                 size = packed_size(codec, elements)
             batch = open_batches.get(server)
-            if batch is None or (batch.items and batch.size + size > BATCH_BYTES):
+            if batch is None or (batch.items and batch.size + size > limit):
                 if batch is not None:
                     yield batch
                 batch = open_batches[server] = Batch(server)

@@ -29,6 +29,7 @@ __all__ = ["Client"]
 _TICK = 0.2
 _SLACK = 2.0       # the scheduler's own deadlines come first: it knows more
 _VERDICT = 3.0     # how long the scheduler may take to say what happened
+_WINDOW = 1 << 20  # P3: bytes under way for each server
 _FORCE = 4.0       # how long a script may fail to notice that the job is over
 
 
@@ -49,7 +50,10 @@ class Client:
         self.uid = uuid.uuid4().hex[:16]
         self.me = Node(Role.WORKER, -1)
         self.members: dict[Node, say.Member] = {}
-        self.requests = Requests(lambda message: encode(message, self.me, self.job.incarnation))
+        self.requests = Requests(
+            lambda message: encode(message, self.me, self.job.incarnation),
+            _WINDOW * job.servers if job.slice else 0,
+        )
         self.delivered = False
         self.step, self.key = 0, ""
         self.closed = False
@@ -142,11 +146,20 @@ class Client:
     def request(
         self, node: Node, message: Message, what: str = "", answer: Answer | None = None,
         failed: Callable[[KVStoreError], None] | None = None,
-        buffers: list[np.ndarray[Any, Any]] | None = None,
+        buffers: list[np.ndarray[Any, Any]] | None = None, priority: int = 0,
     ) -> Pending:
-        """Send a message that will be answered; its `seq` is set here."""
+        """Send a message that will be answered; its `seq` is set here.
+
+        Under P3 messages about values leave by priority, most urgent first; others wait for them.
+        """
         self.check()
-        pending = self.requests.make(node, message, what, answer, failed, buffers or [])
+        if self.job.slice and isinstance(message, (say.Push, say.Pull, say.PushPull)):
+            queue = self.requests.queue
+            pending = queue(node, message, what, answer, failed, buffers or [], priority)
+        else:
+            if self.job.slice and node != SCHEDULER:
+                self.drain()
+            pending = self.requests.make(node, message, what, answer, failed, buffers or [])
         self.check()
         self.transport.wake()
         return pending

@@ -29,6 +29,7 @@ class Job:
         wanted: the rank this process would like; -1: any.
         token: the job token; empty: none, which only works on loopback.
         bound: number of elements from which arrays are cut over all servers.
+        slice: P3: elements of a slice (0: the plain way).
     """
 
     role: Role
@@ -44,6 +45,7 @@ class Job:
     bound: int
     verbose: int
     incarnation: int
+    slice: int = 0
 
     @property
     def address(self) -> str:
@@ -87,6 +89,10 @@ def read_environment(role: Role | None = None) -> Job:
                           ("PS_HEARTBEAT_INTERVAL", interval)):
         if not seconds > 0:
             raise KVStoreError(f"{name}={seconds:g}: expected a positive number of seconds")
+    p3 = _p3()
+    piece = env_int("MXNET_KVSTORE_SLICE_THRESHOLD", 40_000)
+    if p3 and piece < 1:
+        raise KVStoreError(f"MXNET_KVSTORE_SLICE_THRESHOLD={piece}: expected a positive number")
     return Job(
         role=role,
         host=os.environ["DMLC_PS_ROOT_URI"],
@@ -101,6 +107,7 @@ def read_environment(role: Role | None = None) -> Job:
         bound=env_int("MXNET_KVSTORE_BIGARRAY_BOUND", 1_000_000),
         verbose=env_int("PS_VERBOSE", 0),
         incarnation=env_int("MINIGLUON_INCARNATION", 0),
+        slice=piece if p3 else 0,
     )
 
 
@@ -114,9 +121,15 @@ def _role() -> Role:
         ) from None
 
 
+def _p3() -> bool:
+    """Whether DMLC_PS_VAN_TYPE asks for slices sent by priority (P3)."""
+    van = os.environ.get("DMLC_PS_VAN_TYPE", "").lower()
+    if van not in ("", "zmq", "p3", "p3_zmq"):
+        raise KVStoreError(f"DMLC_PS_VAN_TYPE={van}: expected zmq or p3")
+    return van.startswith("p3")
+
+
 def _refuse_unbuilt() -> None:
-    if os.environ.get("DMLC_PS_VAN_TYPE", "").lower() in ("p3", "p3_zmq"):
-        raise NotForThisError("DMLC_PS_VAN_TYPE=p3: the P3 transport is not built yet; unset it")
     if os.environ.get("MXNET_KVSTORE_MAX_STALENESS"):
         raise NotForThisError(
             "MXNET_KVSTORE_MAX_STALENESS: bounded staleness is not built yet; unset it"

@@ -231,7 +231,8 @@ class SchedulerLoop(Loop):
         super().__init__(transport, SCHEDULER, job.verbose, clock)
         self._host = host
         self.machine = SchedulerState(
-            job.workers, job.servers, f"{host}:{job.port}", job.limits, job.bound, clock()
+            job.workers, job.servers, f"{host}:{job.port}", job.limits, job.bound, clock(),
+            job.slice,
         )
 
     def host(self) -> str:

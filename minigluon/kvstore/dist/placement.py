@@ -74,6 +74,7 @@ class Placer:
     Args:
         servers: how many there are.
         bound: number of elements from which a key is cut.
+        slice: if not 0, every key is cut into slices of so many elements at most (P3).
 
     >>> placer = Placer(2, bound=100)
     >>> spec = KeySpec("w", (10, 10), "float32")
@@ -85,6 +86,7 @@ class Placer:
 
     servers: int
     bound: int
+    slice: int = 0
     load: list[int] = field(default_factory=list)
     count: int = 0
 
@@ -96,14 +98,17 @@ class Placer:
         size = math.prod(spec.shape)
         itemsize = np.dtype(spec.dtype).itemsize
         bounds: tuple[int, ...] = (0, size)
-        if not whole and self.servers > 1 and size >= self.bound:
+        if self.slice and not whole and size > self.slice:
+            bounds = (*range(0, size, self.slice), size)
+        elif not whole and self.servers > 1 and size >= self.bound:
             bounds = cut(spec.shape, itemsize, self.servers)
         elif not whole and size >= self.bound and size * itemsize > PART_BYTES:
             bounds = cut(spec.shape, itemsize, 1)
         if len(bounds) == 2:
             servers = [self.load.index(min(self.load))]
         else:
-            servers = [part % self.servers for part in range(len(bounds) - 1)]
+            first = self.count if self.slice else 0  # else the same server gets all last slices
+            servers = [(first + part) % self.servers for part in range(len(bounds) - 1)]
         for part, server in enumerate(servers):
             self.load[server] += (bounds[part + 1] - bounds[part]) * itemsize
         ident = self.count

@@ -5,6 +5,7 @@ them and brings the answers. No socket is known here.
 """
 from __future__ import annotations
 
+import heapq
 import threading
 import time
 from collections import deque
@@ -59,6 +60,7 @@ class Pending:
         answer: called in the network thread with the answer.
         failed: called in the network thread if there will be none.
         buffers: memory the frames refer to, to be reused afterwards.
+        direct: it left at once, whatever was queued.
     """
 
     node: Node
@@ -71,6 +73,7 @@ class Pending:
     buffers: list[Buffer] = field(default_factory=list)
     size: int = 0
     warned: bool = False
+    direct: bool = False
     reply: Message | None = None
     error: KVStoreError | None = None
     ended: threading.Event = field(default_factory=threading.Event)
@@ -81,16 +84,23 @@ class Requests:
 
     Args:
         encode: turns a message into frames.
+        window: bytes that may be under way before urgent requests overtake others (P3); 0: all
+            leave at once, in order.
     """
 
-    def __init__(self, encode: Callable[[Message], Sequence[Frame]]) -> None:
-        self.encode = encode
+    def __init__(
+        self, encode: Callable[[Message], Sequence[Frame]], window: int = 0
+    ) -> None:
+        self.encode, self.window = encode, window
+        self._queue: list[tuple[int, int, Pending, Message]] = []
+        self._queued: dict[int, list[int]] = {}  # item key: priorities of its queued requests
         self.failure: Failure | None = None
         self.failed_at = 0.0
         self._making = threading.Lock()
         self._changed = threading.Condition()
         self._seq = 0
         self._size = 0
+        self._flying = 0
         self._pending: dict[int, Pending] = {}
         self._outbox: deque[Pending] = deque()
         self._spare: dict[int, list[Buffer]] = {}
@@ -108,7 +118,7 @@ class Requests:
             frames = self.encode(replace(message, seq=self._seq))
             pending = Pending(
                 node, self._seq, what or type(message).__name__, frames, time.monotonic(), answer,
-                failed, buffers, sum(map(len, frames)),
+                failed, buffers, sum(map(len, frames)), direct=True,
             )
             with self._changed:
                 if self.failure is None:
@@ -116,6 +126,44 @@ class Requests:
                     self._size += pending.size
                     self._outbox.append(pending)
         return pending
+
+    def queue(
+        self, node: Node, message: Message, what: str, answer: Answer | None,
+        failed: Callable[[KVStoreError], None] | None, buffers: list[Buffer], priority: int,
+    ) -> Pending:
+        """A new request that leaves by priority; it gets its number and frames only then.
+
+        It never overtakes an earlier one about the same key: their order has a meaning.
+        """
+        items = getattr(message, "items", ())
+        with self._changed:
+            self._seq += 1
+            size = sum(item.data.nbytes for item in items if item.data is not None)
+            pending = Pending(node, 0, what, (), time.monotonic(), answer, failed, buffers, size)
+            if self.failure is None:
+                for item in items:
+                    before = self._queued.setdefault(item.key, [])
+                    priority = min([priority, *before])
+                    before.append(priority)
+                self._size += size
+                heapq.heappush(self._queue, (-priority, self._seq, pending, message))
+        return pending
+
+    def _release(self) -> None:
+        """Let the most urgent requests leave while the window has room (under the lock)."""
+        while self._queue and (self._flying < self.window or not self._flying):
+            _, _, pending, message = heapq.heappop(self._queue)
+            for item in getattr(message, "items", ()):
+                before = self._queued[item.key]
+                before.pop(0)
+                if not before:
+                    del self._queued[item.key]
+            self._seq += 1
+            pending.seq = self._seq
+            pending.frames = self.encode(replace(message, seq=self._seq))
+            self._pending[pending.seq] = pending
+            self._flying += max(1, pending.size)
+            self._outbox.append(pending)
 
     def post(self, node: Node, message: Message) -> None:
         """Something on its way out that will have no answer."""
@@ -133,7 +181,7 @@ class Requests:
     def under_way(self) -> list[Pending]:
         """The requests that are not answered, oldest first."""
         with self._changed:
-            return list(self._pending.values())
+            return [*self._pending.values(), *(entry[2] for entry in self._queue)]
 
     def buffer(self, size: int) -> Buffer:
         """`size` bytes of memory, which come back when the request they are given to is done."""
@@ -153,6 +201,8 @@ class Requests:
     def next_out(self) -> Pending | None:
         """The next request to send."""
         with self._changed:
+            if self._queue:
+                self._release()
             return self._outbox.popleft() if self._outbox else None
 
     def again(self, node: Node) -> list[Pending]:
@@ -173,6 +223,8 @@ class Requests:
             if pending is None:
                 return
             self._size -= pending.size
+            if self.window and not pending.direct:
+                self._flying -= max(1, pending.size)
             for buffer in pending.buffers:
                 self._spare.setdefault(buffer.nbytes, []).append(buffer)
             pending.buffers, pending.frames = [], ()
@@ -201,8 +253,9 @@ class Requests:
     def end_all(self, error: Callable[[], KVStoreError]) -> None:
         """End all waits."""
         with self._changed:
-            open_requests = list(self._pending.values())
+            open_requests = [*self._pending.values(), *(entry[2] for entry in self._queue)]
             self._pending.clear()
+            self._queue.clear()
             self._size = 0
             self._changed.notify_all()
         for pending in open_requests:

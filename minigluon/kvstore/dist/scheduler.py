@@ -51,10 +51,12 @@ class SchedulerState:
         limits: the deadlines.
         bound: number of elements from which a key is cut over all servers.
         now: the time, by the clock of whoever calls (only differences count).
+        piece: P3: elements of a slice.
     """
 
     def __init__(
-        self, workers: int, servers: int, address: str, limits: Limits, bound: int, now: float
+        self, workers: int, servers: int, address: str, limits: Limits, bound: int, now: float,
+        piece: int = 0,
     ) -> None:
         self.workers, self.servers = workers, servers
         self.address, self.limits = address, limits
@@ -64,7 +66,7 @@ class SchedulerState:
         self.members: dict[str, Member] = {}
         self.left: set[str] = set()
         self.heard: dict[str, tuple[float, int]] = {}
-        self.directory = Directory(Placer(servers, bound))
+        self.directory = Directory(Placer(servers, bound, piece))
         self.barriers: dict[int, _Gathering] = {}
         self.passed = 0
         self.suspects: dict[Node, _Suspect] = {}

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...base import KVStoreError, NotForThisError, ShapeError
+from ...base import ArgumentValueError, KVStoreError, NotForThisError, ShapeError
 from ...context import cpu
 from ...ndarray import NDArray
 from ...optimizer import Optimizer
@@ -21,7 +21,7 @@ from ..compression import Residuals, codec_of
 from ..reduce import reduce
 from . import messages as say
 from . import states
-from .batches import Batch, Home, Sink, batches, host, sinks
+from .batches import BATCH_BYTES, Batch, Home, Sink, batches, host, sinks
 from .client import Client
 from .messages import SCHEDULER, KeySpec, Message, Node, Placement, Role
 from .process import next_store, process_client
@@ -51,7 +51,13 @@ class DistKVStore(KVStoreBase):
     def __init__(self, name: str, client: Client | None = None) -> None:
         self._name = name
         self._client = client if client is not None else process_client()
+        if self._client.job.slice and "async" in name:
+            raise ArgumentValueError(
+                f"KVStore '{name}': P3 (DMLC_PS_VAN_TYPE=p3, --p3) is for synchronous types; use "
+                "dist_sync, or start the job without P3"
+            )
         self._store = next_store(self._client)
+        self._limit = 0 if self._client.job.slice else BATCH_BYTES
         self._kind = KeyKind()
         self._places: dict[Key, Placement] = {}
         self._homes: dict[Key, Home] = {}
@@ -124,11 +130,12 @@ class DistKVStore(KVStoreBase):
     def push(self, key: Keys, value: Any, priority: Any = 0) -> None:
         """Give gradients, as they are now."""
         grouped = self._grouped("push", key, value)
-        for batch in self._pushes(grouped, priorities(key, priority)):
+        order = priorities(key, priority)
+        for batch in self._pushes(grouped, order):
             self._client.request(
                 _server(batch.server), say.Push(0, tuple(batch.items)),
                 f"push of {self._what(batch.keys)}", None, self._client.push_failed,
-                batch.buffers,
+                batch.buffers, max(order[one] for one in batch.keys),
             )
 
     def pull(
@@ -138,10 +145,12 @@ class DistKVStore(KVStoreBase):
         if out is None:
             raise KVStoreError("pull: expected arrays to write into (out=), got None")
         grouped = self._grouped("pull", key, out)
-        order = _ordered(grouped, priorities(key, priority))
+        urgency = priorities(key, priority)
+        order = _ordered(grouped, urgency)
         for one in order:
             self._check(self._known(one), grouped[one], "pull")
-        self._fetch(say.Pull, list(batches((self._homes[one] for one in order), None)), grouped)
+        homes = (self._homes[one] for one in order)
+        self._fetch(say.Pull, list(batches(homes, None, limit=self._limit)), grouped, urgency)
 
     def pushpull(self, key: Keys, value: Any, out: Any = None, priority: Any = 0) -> None:
         """`push` and `pull` in one exchange."""
@@ -151,12 +160,13 @@ class DistKVStore(KVStoreBase):
             raise KVStoreError(f"pushpull: values for {list(values)}, outputs for {list(outs)}")
         for one, arrays in outs.items():
             self._check(self._known(one), arrays, "pull")
-        sent = list(self._pushes(values, priorities(key, priority)))
-        self._fetch(say.PushPull, sent, outs)
+        urgency = priorities(key, priority)
+        sent = list(self._pushes(values, urgency))
+        self._fetch(say.PushPull, sent, outs, urgency)
 
     def _fetch(
         self, kind: builtins.type[say.Pull] | builtins.type[say.PushPull], sent: list[Batch],
-        outs: dict[Key, list[NDArray]],
+        outs: dict[Key, list[NDArray]], urgency: dict[Key, int],
     ) -> None:
         """Send messages whose answers go into `outs`."""
         targets = sinks(sent, outs, self._homes)
@@ -165,7 +175,7 @@ class DistKVStore(KVStoreBase):
             try:
                 self._client.request(
                     _server(batch.server), kind(0, tuple(batch.items)), what, _filling(mine),
-                    _failing(mine), batch.buffers,
+                    _failing(mine), batch.buffers, max(urgency[one] for one in batch.keys),
                 )
             except KVStoreError as error:  # the arrays must not wait for ever
                 for several in targets:
@@ -189,7 +199,7 @@ class DistKVStore(KVStoreBase):
         own = {one for one in order if len(grouped[one]) > 1}
         take = self._client.requests.buffer
         homes = (self._homes[one] for one in order)
-        yield from batches(homes, values, take, own, self._residuals)
+        yield from batches(homes, values, take, own, self._residuals, self._limit)
 
     def _sum(self, arrays: list[NDArray]) -> NDArray:
         """The sum over this worker's devices: on the first of them in the device types."""

@@ -1,0 +1,59 @@
+"""P3: slices, the most urgent first, never out of order for one key."""
+import numpy as np
+
+from minigluon.kvstore.dist.messages import Ack, Item, KeySpec, Node, Push, Role
+from minigluon.kvstore.dist.placement import Placer
+from minigluon.kvstore.dist.requests import Requests
+
+SERVER = Node(Role.SERVER, 0)
+
+
+def pushed(requests, key, priority, size=1000):
+    data = np.zeros(size, np.uint8)
+    message = Push(0, (Item(key, 0, 0, size, "uint8", (size,), data),))
+    return requests.queue(SERVER, message, f"key {key}", None, None, [], priority)
+
+
+def sent(requests):
+    found = []
+    while (pending := requests.next_out()) is not None:
+        found.append(pending)
+    return found
+
+
+def test_urgent_slices_overtake_what_has_not_left():
+    requests = Requests(lambda message: [b"frame"], window=1500)
+    low = [pushed(requests, key, -key) for key in (5, 6, 7)]
+    first = sent(requests)
+    assert first == low[:2]                 # the window takes two
+    urgent = pushed(requests, 0, 0)
+    assert sent(requests) == []
+    requests.answered(Ack(first[0].seq))
+    assert sent(requests) == [urgent] and urgent.seq > first[1].seq
+    requests.answered(Ack(first[1].seq))
+    assert sent(requests) == [low[2]]
+    assert [p.seq for p in (low[0], low[1], urgent, low[2])] == sorted(
+        p.seq for p in (low[0], low[1], urgent, low[2]))
+
+
+def test_requests_about_one_key_keep_their_order():
+    requests = Requests(lambda message: [b"frame"], window=1)
+    blocker = pushed(requests, 9, 0)
+    assert sent(requests) == [blocker]
+    push, pull = pushed(requests, 1, -5), pushed(requests, 1, 100)
+    other = pushed(requests, 2, -1)
+    order = []
+    for last in (blocker, other, push):
+        requests.answered(Ack(last.seq))
+        order += sent(requests)
+    assert order == [other, push, pull]
+
+
+def test_every_key_is_cut_into_slices_that_go_round_the_servers():
+    placer = Placer(2, bound=10**6, slice=40)
+    place = placer.place(KeySpec("w", (10, 10), "float32"), whole=False)
+    assert (place.bounds, place.servers) == ((0, 40, 80, 100), (0, 1, 0))
+    place = placer.place(KeySpec("v", (10, 10), "float32"), whole=False)
+    assert place.servers == (1, 0, 1)
+    assert len(placer.place(KeySpec("s", (40,), "float32"), whole=False).servers) == 1
+    assert len(placer.place(KeySpec("o", (99,), "float32"), whole=True).servers) == 1
