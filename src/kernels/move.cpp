@@ -116,8 +116,17 @@ std::unique_ptr<Step> make_split(const std::vector<Desc>& in, const std::vector<
   return cut(in[0], out, attrs.get<int64_t>("axis", 1), attrs.get<bool>("squeeze_axis", false), 0);
 }
 
+std::unique_ptr<Step> make_split_like(const std::vector<Desc>& in, const std::vector<Desc>& out,
+                                      const Attrs& attrs) {
+  for (const Desc& one : out)
+    if (one.size() == 0) return nullptr;
+  return cut(in[0], out, attrs.get<int64_t>("dim", 0), false, 0);
+}
+
 MG_KERNEL("SwapAxis", make_swap);
 MG_KERNEL("Concat", make_concat);
+MG_KERNEL("_rnn_param_concat", make_concat);
+MG_KERNEL("_split_like", make_split_like);
 MG_KERNEL("slice_axis", make_slice_axis);
 MG_KERNEL("SliceChannel", make_split);
 

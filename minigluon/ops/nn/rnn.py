@@ -98,6 +98,11 @@ class _Net(NamedTuple):
                     kept.append((f"mask{layer}", shape))
         return kept
 
+    @property
+    def reserve_size(self) -> int:
+        """Length of the array with all that is kept; never 0, which would mean "unknown"."""
+        return max(1, sum(size_of(shape) for _, shape in self.reserved()))
+
     def order(self, side: str) -> range:
         """The steps in the order in which this direction takes them."""
         return range(self.steps) if side == "l" else range(self.steps - 1, -1, -1)
@@ -181,7 +186,7 @@ def _shape(shapes: Shapes, attrs: Attrs) -> tuple[Shapes, Shapes]:
     outs: Shapes = [(steps, batch, width * (2 if attrs["bidirectional"] else 1)),
                     *[(shape[0], batch, shape[2]) for shape in wanted], None]
     if known(data):
-        outs[-1] = (sum(size_of(shape) for _, shape in _net(data, attrs).reserved()),)
+        outs[-1] = (_net(data, attrs).reserve_size,)
     return [data if shapes[0] is not None or batch else None, vector, *states], outs
 
 
@@ -276,7 +281,8 @@ def rnn(
     clip = _clip(lstm_state_clip_min, lstm_state_clip_max, lstm_state_clip_nan)
     live = _live(xp, net, sequence_length if use_sequence_length else None)
     work = _working(dtype.name)
-    reserve = xp.empty(sum(size_of(shape) for _, shape in net.reserved()), work)
+    reserve = xp.empty(net.reserve_size, work)
+    reserve[-1] = 0  # where there is nothing to keep
     kept = _views(reserve, net.reserved())
     weights = net.parameters(parameters.astype(work, copy=False))
     x, state = data.astype(work, copy=False), state.astype(work, copy=False)
