@@ -16,6 +16,7 @@
 #include <thread>
 #include <unordered_set>
 
+#include "engine/python.h"
 #include "program.h"
 #include "pystep.h"
 #include "random.h"
@@ -680,4 +681,5 @@ NB_MODULE(_core, m) {
   enter_eager(m.ptr());
   enter_kvstore(m.ptr());
   enter_walk(m.ptr());
+  enter_engine(m.ptr());
 }

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <unordered_map>
 
+#include "engine/python.h"
 #include "isa.h"
 #include "pystep.h"
 #include "random.h"
@@ -149,7 +150,6 @@ PyObject* device_of = nullptr;         // ctx -> Device
 PyObject* general = nullptr;           // (word, lhs, rhs): the general way of Python's operators
 PyObject* last_ctx = nullptr;          // the device of the context that came last
 PyObject* last_device = nullptr;
-PyObject* busy_word = nullptr;
 
 }  // namespace
 
@@ -159,14 +159,12 @@ PyTypeObject* output_type = nullptr;
 
 bool is_idle(PyObject* array) {
   PyObject* var = slot(array, kVar);
-  if (var == nullptr || var == Py_None) return true;
-  PyObject* busy = PyObject_GetAttr(var, busy_word);
-  if (busy == nullptr) {
-    PyErr_Clear();
-    return false;
-  }
-  Py_DECREF(busy);
-  return busy == Py_False;
+  return var == nullptr || var == Py_None || !is_busy(var);
+}
+
+bool is_unused(PyObject* array) {
+  PyObject* var = slot(array, kVar);
+  return var == nullptr || var == Py_None || !is_used(var);
 }
 
 namespace {
@@ -497,7 +495,8 @@ class Eager {
     bool tracked = false;
     for (Py_ssize_t i = 0; i < given.count; ++i) {
       PyObject* each = given.items[i];
-      if (!is_plain(each) || slot(each, kCtx) != slot(given.items[0], kCtx) || !is_idle(each)) {
+      if (!is_plain(each) || slot(each, kCtx) != slot(given.items[0], kCtx) ||
+          !is_unused(each)) {  // some operators write to inputs
         return nb::none();
       }
       raws[i] = slot(each, kData);
@@ -798,7 +797,6 @@ PyTypeObject* enter_type(nb::module_& module, PyType_Spec& spec, const char* nam
 
 void enter_eager(PyObject* raw_module) {
   nb::module_ module = nb::borrow<nb::module_>(raw_module);
-  busy_word = PyUnicode_InternFromString("busy");
   scalar_word = PyUnicode_InternFromString("scalar");
   array_base = enter_type(module, array_spec, "ArrayBase");
   entry_type = enter_type(module, entry_spec, "Entry");

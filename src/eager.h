@@ -37,6 +37,8 @@ inline PyObject* slot(PyObject* array, int which) {
 
 // Whether no write to the array is pending.
 bool is_idle(PyObject* array);
+// Whether no read of it is pending either, so that it can be written to.
+bool is_unused(PyObject* array);
 
 inline bool same_shape(PyArrayObject* a, PyArrayObject* b) {
   const int ndim = PyArray_NDIM(a);

@@ -178,7 +178,7 @@ class Walk {
 // Write a gradient into its variable's array: by a copy where that is all, else by `deliver`.
 void deliver_to(nb::handle leaf, nb::handle grad, nb::handle deliver) {
   nb::object held = attribute(leaf, grad_word);
-  if (!held.is_none() && is_plain(held.ptr()) && is_idle(held.ptr()) &&
+  if (!held.is_none() && is_plain(held.ptr()) && is_unused(held.ptr()) &&
       attribute(leaf, req_word).ptr() == write_word) {
     PyObject* raw = slot(held.ptr(), kData);
     if (PyArray_CheckExact(raw) && PyArray_CheckExact(grad.ptr())) {

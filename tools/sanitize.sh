@@ -1,9 +1,20 @@
 #!/usr/bin/env bash
 # The native tests under AddressSanitizer and UBSan: `tools/sanitize.sh [pytest arguments]`.
 # Builds a copy of the core with both (kept in build/), in a copy of the tree, so the usual one stays.
+# `tools/sanitize.sh thread [rounds]`: the engine and its stress test, without Python, under
+# ThreadSanitizer; the last line says how many checks went well, a finding ends it with an error.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}
+
+if [ "${1:-}" = thread ]; then
+  mkdir -p build
+  ${CXX:-g++} -std=c++17 -O1 -g -fsanitize=thread -pthread -Isrc \
+    tests/device/engine_stress.cpp src/engine/engine.cpp -o build/engine_stress_thread
+  # The stress test forks while threads run, and its child starts new ones.
+  export TSAN_OPTIONS="die_after_fork=0 halt_on_error=1 exitcode=66${TSAN_OPTIONS:+ $TSAN_OPTIONS}"
+  exec build/engine_stress_thread "${2:-20}"
+fi
 
 tree=build/sanitize-tree
 mkdir -p "$tree"

@@ -1,211 +1,130 @@
 """In what order things happen to an array: variables, pending writes, and errors that wait.
 
-The contract is MXNet's engine, made cheap. Work whose inputs are ready runs at once in the
-caller's thread. Work that ends elsewhere (a pull that a KVStore's network thread completes) holds
-a Ticket on the variables it writes; whoever reads such an array waits for the ticket. An error in
-such work surfaces at the next read of what it should have written, or at ``wait_all``, once.
+The contract is MXNet's engine. ``push(fn, reads, writes, priority)`` queues work: it runs after all
+earlier writes of what it reads, and after all earlier reads and writes of what it writes; what is
+ready runs by priority on worker threads. Whoever reads an array waits for its pending writes,
+whoever writes one waits for its pending reads, too. Work that ends elsewhere (a pull that a
+KVStore's network thread completes) holds a Ticket on the variables it writes.
 
-An operator whose values turn out to be wrong only as it runs (a negative deviation, an index out
-of range) does not raise at the call either: its results are failed arrays, and so are the results
-of operators on them, until somebody reads one.
+An error in queued work surfaces at the next read of what it should have written, or at
+``wait_all``, once; work that needs a failed variable does not run and hands the error on. An
+operator whose values turn out to be wrong only as it runs (a negative deviation, an index out of
+range) does not raise at the call either: its results are failed arrays, and so are the results of
+operators on them, until somebody reads one.
 
-An array has a Var only when something needs one: views of one buffer share it.
+An array has a Var only when something needs one: views of one buffer share it. The engine itself
+is ``src/engine/``, or `plainengine` where the native core is off. ``MXNET_ENGINE_TYPE=NaiveEngine``
+runs everything within push. See docs/engine.md.
 """
 from __future__ import annotations
 
+import atexit
 import os
-import threading
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from ..base import KVStoreTimeout, MXNetError, env_float
+from ..base import ArgumentValueError, KVStoreTimeout, MXNetError, env_float, env_int
+from . import plainengine
+from .cpu import native
 
-__all__ = ["Failure", "Ticket", "Var", "begin", "push", "wait_all"]
+__all__ = ["Failure", "Ticket", "Var", "begin", "push", "set_workers", "wait_all", "workers"]
 
+_engine: Any = native.core.engine if native.enabled else plainengine
 
-class Failure:
-    """An error that waits for its first reader; every array that comes of a failed one shares it.
-
-    Attributes:
-        error: None once somebody has seen it.
-        late: an operator failed as it ran: operators on the array fail too, and say so when their
-            results are read. Otherwise (a pull that never came) using the array is an error.
-    """
-
-    __slots__ = ("error", "late")
-
-    def __init__(self, error: BaseException, late: bool = False) -> None:
-        self.error: BaseException | None = error
-        self.late = late
-
-    def see(self) -> None:
-        """Raise the error, unless somebody has seen it."""
-        error, self.error = self.error, None
-        if error is not None:
-            raise error
-
-
-class Var:
-    """The order of reads and writes of one buffer. ``busy`` is true while a reader must wait."""
-
-    __slots__ = ("error", "ticket")
-
-    def __init__(self) -> None:
-        self.ticket: Ticket | None = None
-        self.error: Failure | None = None
-
-    def fail(self, failure: Failure) -> None:
-        """What should have been written will never be: readers see `failure`."""
-        with _lock:
-            self.error = failure
-            _failed.add(self)
-
-    def lost(self) -> Failure | None:
-        """Wait for pending writes; the late failure that an operator reading this hands on."""
-        failure = self.error
-        if self.ticket is None and failure is not None and failure.late:
-            if failure.error is not None:
-                return failure
-        self.wait()
-        return None
-
-    @property
-    def busy(self) -> bool:
-        """Whether reading now must first wait, or raise a kept error."""
-        return self.ticket is not None or self.error is not None
-
-    def wait(self) -> None:
-        """Return when no write is pending; raise the error of a failed one, once."""
-        ticket = self.ticket
-        if ticket is not None:
-            ticket.wait()
-        failure = self.error
-        if failure is not None:
-            self.error = None
-            with _lock:
-                _failed.discard(self)
-            failure.see()
-
-
-_lock = threading.Lock()
-_open: set[Ticket] = set()
-_failed: set[Var] = set()
-
-
-class Ticket:
-    """One piece of work under way elsewhere, and the variables it will have written.
-
-    Exactly one of ``done()`` and ``fail(error)`` ends it, from any thread.
-    """
-
-    __slots__ = ("_ended", "_pid", "what", "writes")
-
-    def __init__(self, writes: tuple[Var, ...], what: str) -> None:
-        self.writes = writes
-        self.what = what
-        self._ended = threading.Event()
-        self._pid = os.getpid()
-
-    def done(self) -> None:
-        """The writes are in place: readers go on."""
-        self._end(None)
-
-    def fail(self, error: BaseException) -> None:
-        """The writes will never come: the next reader gets `error`."""
-        self._end(error)
-
-    def _end(self, error: BaseException | None) -> None:
-        with _lock:
-            for var in self.writes:
-                if var.ticket is self:
-                    var.ticket = None
-                    if error is not None:
-                        var.error = Failure(error)
-                        _failed.add(var)
-            _open.discard(self)
-        self._ended.set()
-
-    def wait(self) -> None:
-        """Block until the work ended. The limit is a last resort: the work has its own deadline."""
-        if self._pid != os.getpid():
-            raise MXNetError(
-                f"{self.what}: still pending when this process was forked; its result arrives "
-                "only in the parent. Wait for the array (wait_to_read) before forking."
-            )
-        limit = 2 * env_float("MINIGLUON_OP_TIMEOUT", 300.0) + 60.0
-        if not self._ended.wait(limit):
-            raise KVStoreTimeout(f"{self.what}: no end after {limit:.0f} seconds")
+if TYPE_CHECKING:
+    from .plainengine import Failure, Ticket, Var
+else:
+    Failure, Ticket, Var = _engine.Failure, _engine.Ticket, _engine.Var
 
 
 def begin(writes: Iterable[Var], what: str = "work") -> Ticket:
-    """Announce work that will write `writes` and end elsewhere; earlier such work ends first.
+    """Announce work that will write `writes` and end elsewhere; returns when earlier uses ended.
 
     Args:
         writes: variables of the arrays that will be written (``array._variable()``).
         what: names the work in messages, e.g. "pull of key 3".
+
+    Returns:
+        A Ticket. Exactly one of ``done()`` and ``fail(error)`` ends it, from any thread.
     """
-    variables = tuple(writes)
-    for var in variables:
-        if var.ticket is not None:
-            var.ticket.wait()
-    ticket = Ticket(variables, what)
-    with _lock:
-        for var in variables:
-            var.ticket = ticket
-        _open.add(ticket)
-    return ticket
+    return _engine.begin(writes, what)  # type: ignore[no-any-return]
 
 
 def push(
-    fn: Callable[[], None],
+    fn: Callable[[], Any],
     reads: Iterable[Var] = (),
     writes: Iterable[Var] = (),
     priority: int = 0,
+    what: str = "work",
 ) -> None:
-    """Run `fn` after earlier writes of what it reads and writes.
+    """Queue `fn`, to run after earlier writes of what it reads and earlier uses of what it writes.
 
-    Runs at once in the caller's thread; `priority` orders queued work only. An error of `fn` is
-    kept in `writes` and raised by their next reader; with no writes it is raised here.
+    It runs on a worker thread, with the GIL. What it reads and writes beyond `reads` and `writes`
+    is not protected; inside `fn`, an array that it holds may be used as always. Waits where very
+    much is queued already; from inside queued work it never does.
+
+    Args:
+        fn: called once, without arguments.
+        reads, writes: variables (``array._variable()``).
+        priority: among what is ready, the highest runs first.
+        what: names the work in messages.
+
+    An error of `fn` is kept in `writes` and raised by their next reader, or by ``wait_all``.
+    Without worker threads (``NaiveEngine``) `fn` has run when this returns, and with no writes its
+    error is raised here.
+
+    >>> import minigluon as mx
+    >>> x = mx.nd.zeros((2,))
+    >>> push(lambda: x.__setitem__(slice(None), 3), writes=[x._variable()])
+    >>> x.asnumpy().tolist()
+    [3.0, 3.0]
     """
-    written = tuple(writes)
-    for var in (*reads, *written):
-        if var.ticket is not None:
-            var.ticket.wait()
-    try:
-        fn()
-    except Exception as error:
-        if not written:
-            raise
-        for var in written:
-            var.fail(Failure(error))
+    _engine.push(fn, reads, writes, priority, what)
 
 
 def wait_all() -> None:
     """Wait for all work under way; raise the first error that nobody has seen yet."""
-    while True:
-        with _lock:
-            tickets = list(_open)
-        if not tickets:
-            break
-        for ticket in tickets:
-            ticket.wait()
-    with _lock:
-        failed = list(_failed)
-        _failed.clear()
-    first: BaseException | None = None
-    for var in failed:
-        failure, var.error = var.error, None
-        if failure is not None:
-            first, failure.error = first or failure.error, None
-    if first is not None:
-        raise first
+    _engine.wait_all()
 
 
-def _forget_in_child() -> None:
-    """A forked child owns none of the parent's open work (its readers get a clear error)."""
-    global _lock
-    _lock = threading.Lock()
-    _open.clear()
-    _failed.clear()
+def workers() -> int:
+    """How many worker threads there are (once something is queued); 0: all runs at once."""
+    return int(_engine.threads())
 
 
-os.register_at_fork(after_in_child=_forget_in_child)
+def set_workers(count: int) -> None:
+    """Finish what is ready, then go on with `count` worker threads; 0 is NaiveEngine."""
+    _engine.set_threads(count)
+
+
+def _forked(what: str) -> NoReturn:
+    raise MXNetError(
+        f"{what}: still pending when this process was forked; its result arrives only in the "
+        "parent. Wait for the array (wait_to_read) before forking.")
+
+
+def _too_long(what: str) -> NoReturn:
+    raise KVStoreTimeout(f"{what}: no end after {_patience():.0f} seconds")
+
+
+def _patience() -> float:
+    """The limit of a wait, in seconds. A last resort: work has a deadline of its own."""
+    return 2 * env_float("MINIGLUON_OP_TIMEOUT", 300.0) + 60.0
+
+
+def _workers_wanted() -> int:
+    kind = os.environ.get("MXNET_ENGINE_TYPE", "ThreadedEnginePerDevice")
+    if kind == "NaiveEngine":
+        return 0
+    if not kind.startswith("ThreadedEngine"):
+        raise ArgumentValueError(
+            "MXNET_ENGINE_TYPE: expected NaiveEngine, ThreadedEngine or ThreadedEnginePerDevice, "
+            f"got {kind!r}")
+    return max(1, env_int("MXNET_CPU_WORKER_NTHREADS", 1))
+
+
+_engine.setup(_forked, _too_long, _patience)
+_engine.set_threads(_workers_wanted())
+atexit.register(_engine.stop)
+os.register_at_fork(before=_engine.pause, after_in_parent=_engine.resume,
+                    after_in_child=getattr(_engine, "after_fork", None) or (lambda: None))

@@ -34,7 +34,7 @@ def reduce(arrays: Sequence[NDArray], ctx: Context) -> NDArray:
                 f"{first.dtype.__name__} and shape {other.shape} of {other.dtype.__name__}"
             )
     total = first.copyto(ctx)  # always a new array
-    raw = total._sync()
+    raw = total._to_write()
     for other in rest:
         raw += other.as_in_context(ctx)._sync()
     return total

@@ -63,7 +63,7 @@ def deliver(leaf: tape.Leaf, grad: Any) -> None:
     """Write or add a raw gradient into a variable's gradient array, in its dtype."""
     if leaf.grad is None or leaf.req == "null":
         return
-    raw = leaf.grad._sync()
+    raw = leaf.grad._to_write()
     if leaf.req == "add":
         raw += grad.astype(raw.dtype, copy=False)
     else:

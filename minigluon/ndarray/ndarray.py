@@ -84,6 +84,13 @@ class NDArray(_Base):  # type: ignore[misc]
             var.wait()
         return self._data
 
+    def _to_write(self) -> Any:
+        """The raw array, once nothing pending uses it; raises the error of a failed write."""
+        var = self._var
+        if var is not None and var.used:
+            var.wait_to_write()
+        return self._data
+
     def _variable(self) -> Var:
         """The engine's variable of this buffer (shared with its views), made when first needed."""
         if self._var is None:
@@ -102,7 +109,7 @@ class NDArray(_Base):  # type: ignore[misc]
 
     def _write(self, value: Any) -> None:
         """Fill with raw values (broadcast, cast); the buffer stays the same."""
-        self._sync()[...] = value
+        self._to_write()[...] = value
 
     # -- description ---------------------------------------------------------------------------
 
@@ -215,7 +222,8 @@ class NDArray(_Base):  # type: ignore[misc]
         return int(self.asscalar())
 
     def __dlpack__(self, **options: Any) -> Any:
-        return self._sync().__dlpack__(**options)
+        # whoever gets it may write
+        return self._to_write().__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return self._data.__dlpack_device__()  # type: ignore[no-any-return]
@@ -238,7 +246,10 @@ class NDArray(_Base):  # type: ignore[misc]
         if self._ctx.device_type == "gpu":
             device_of(self._ctx).sync()
 
-    wait_to_write = wait_to_read
+    def wait_to_write(self) -> None:
+        """Return when nothing pending uses this array; raise the error of work that failed."""
+        self._to_write()
+        self.wait_to_read()
 
     def copy(self) -> NDArray:
         """A new array with the same values on the same context."""
@@ -340,7 +351,7 @@ class NDArray(_Base):  # type: ignore[misc]
         ):
             raise MXNetError(_INPLACE)
         key, _ = index_key(key)
-        raw = self._sync()
+        raw = self._to_write()
         if isinstance(value, NDArray):
             failure = value._lost()
             if failure is not None:
@@ -521,17 +532,21 @@ def invoke(
         ctx = inputs[0]._ctx
         for x in inputs:
             var = x._var
-            if var is not None and (var.ticket is not None or var.error is not None):
+            if var is not None and var.busy:
                 failure = var.lost() or failure
             if x._ctx is not ctx and x._ctx != ctx:
                 _check_contexts(op, inputs)
             raws.append(x._data)
     elif ctx is None:
         ctx = current_context()
+    if op.mutates:
+        for name, x in zip(op.input_names, inputs, strict=False):
+            if name in op.mutates and failure is None:
+                x._to_write()
     device = device_of(ctx)
     if steps is not None and out is not None and not flags.recording and failure is None:
         targets = _targets(op, out)
-        if device.type == "cpu" and steps.into(raws, attrs, [x._sync() for x in targets]):
+        if device.type == "cpu" and steps.into(raws, attrs, [x._to_write() for x in targets]):
             return targets[0] if op.visible(attrs) == 1 else targets
     if failure is None:
         try:

@@ -278,7 +278,7 @@ class Executor:
         for node, target, req in zip(self._variables, self.grad_arrays, self._reqs, strict=True):
             if target is not None:
                 grad = grads.get(Entry(node, 0), 0)
-                raw = target._sync()
+                raw = target._to_write()
                 if req == "add":
                     raw += grad
                 else:

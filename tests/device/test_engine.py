@@ -72,16 +72,25 @@ def test_push_keeps_an_error_for_the_reader_of_what_it_writes():
     engine.push(fails, writes=[x._variable()])
     with pytest.raises(mx.MXNetError, match="in queued work"):
         x.wait_to_read()
+    engine.push(fails)
     with pytest.raises(mx.MXNetError, match="in queued work"):
-        engine.push(fails)
+        mx.nd.waitall()
+    mx.nd.waitall()
 
 
 def test_begin_waits_for_the_earlier_write_of_the_same_array():
     x = mx.nd.zeros((1,))
     first = engine.begin([x._variable()])
-    threading.Timer(0.05, first.done).start()
+    order = []
+
+    def end():
+        order.append("first ends")
+        first.done()
+
+    threading.Timer(0.05, end).start()
     second = engine.begin([x._variable()])
-    assert x._var.ticket is second
+    order.append("second begins")
+    assert order == ["first ends", "second begins"]
     second.done()
 
 
