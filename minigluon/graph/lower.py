@@ -13,14 +13,14 @@ from .fuse import fuse
 from .infer import Inferred, infer_dtype, infer_shape, locate
 from .ir import Entry, Node, mutated, topological
 from .plan import Call, Desc, bytes_of, plan
-from .rewrite import join_picks
+from .rewrite import join_attention, join_picks
 
 __all__ = ["Pass", "lower"]
 
 Pass = Callable[[Sequence[Entry], Mapping[Entry, Desc], bool], list[Entry]]
 """A rewriting for known types and shapes: ``(entries, descs, training)`` -> as many entries."""
 
-PASSES: tuple[Pass, ...] = (join_picks, join_epilogues, fuse)
+PASSES: tuple[Pass, ...] = (join_picks, join_attention, join_epilogues, fuse)
 """What is done to a graph before it becomes a program, in order."""
 
 # Operators whose output has the elements of input 0 in the same order: they cost nothing.

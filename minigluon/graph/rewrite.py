@@ -11,7 +11,7 @@ from ..ops import Attrs, find_operator
 from .ir import Entry, Node, impure, substitute, topological
 from .plan import Desc
 
-__all__ = ["join_picks", "merge_common"]
+__all__ = ["join_attention", "join_picks", "merge_common"]
 
 _PLAIN = (int, float, bool, str, type(None))
 
@@ -75,3 +75,66 @@ def join_picks(entries: Sequence[Entry], descs: Mapping[Entry, Desc], training: 
         joined = Node(op, f"{node.name}_pick", [spread.inputs[0], spread.inputs[2], out], attrs)
         given[Entry(node, 0)] = Entry(joined, 0)
     return substitute(entries, given) if given else list(entries)
+
+
+def join_attention(entries: Sequence[Entry], descs: Mapping[Entry, Desc], training: bool
+                   ) -> list[Entry]:
+    """Scores, softmax and weighted values of self attention as one call; the same backwards.
+
+    The scores then never leave the cache, and a gradient is written once instead of put together.
+    """
+    made: dict[Entry, Entry] = {}
+    for node in topological(entries):
+        joined = _attention(node) or _attention_back(node)
+        inputs = [made.get(entry, entry) for entry in (joined or node).inputs]
+        if joined is None and inputs == list(node.inputs):
+            continue
+        new = joined or node
+        new = Node(new.op, new.name, inputs, new.attrs, new.extra_attrs)
+        made.update((Entry(node, i), Entry(new, i)) for i in range(node.num_outputs()))
+        if new.num_outputs() == 2 and joined is not None:  # the weights are its second result
+            made[node.inputs[1]] = Entry(new, 1)
+    return [made.get(entry, entry) for entry in entries]
+
+
+def _attention(node: Node) -> Node | None:
+    """Self attention as a whole, where this is its last part."""
+    if node.op is None or node.op.name != "_contrib_interleaved_matmul_selfatt_valatt":
+        return None
+    data, weights = node.inputs
+    softmax = _made_by(weights, "softmax")
+    scores = softmax and _made_by(softmax.inputs[0], "_contrib_interleaved_matmul_selfatt_qk")
+    if not (softmax and scores and _is_plain(softmax.attrs) and scores.inputs[0] == data
+            and scores.attrs == node.attrs):
+        return None
+    return Node(find_operator("_selfatt"), f"{node.name}_whole", [data], node.attrs)
+
+
+def _attention_back(node: Node) -> Node | None:
+    """The whole gradient, where this is the sum of its two parts."""
+    if node.op is None or node.op.name != "add_n" or len(node.inputs) != 2:
+        return None
+    to_scores, to_values = node.inputs
+    if _made_by(to_scores, "_selfatt_qk_grad") is None:
+        to_scores, to_values = to_values, to_scores
+    first, last = (_made_by(to_scores, "_selfatt_qk_grad"),
+                   _made_by(to_values, "_selfatt_valatt_grad"))
+    between = first and _made_by(first.inputs[0], "_softmax_grad")
+    if not (first and last and between and to_values.index == 0):
+        return None
+    dy, data, weights = last.inputs
+    if (list(between.inputs) != [Entry(last, 1), weights] or first.inputs[1] != data
+            or between.attrs["axis"] not in (-1, 2) or first.attrs != last.attrs):
+        return None
+    return Node(find_operator("_selfatt_grad"), f"{node.name}_whole", [dy, data, weights],
+                last.attrs)
+
+
+def _made_by(entry: Entry, name: str) -> Node | None:
+    node = entry.node
+    return node if node.op is not None and node.op.name == name else None
+
+
+def _is_plain(softmax: Attrs) -> bool:
+    return (softmax["axis"] in (-1, 2) and softmax["temperature"] in (None, 1.0)
+            and softmax["dtype"] is None and not softmax["use_length"])

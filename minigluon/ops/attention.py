@@ -105,51 +105,114 @@ def _f_part(F: Any, data: Any, heads: int, parts: int, place: int) -> Any:
     return F.reshape(F.transpose(one, axes=(1, 2, 0, 3)), shape=(-3, 0, 0))
 
 
-def _f_back(F: Any, part: Any, heads: int) -> Any:
-    """(batch heads, length, D) -> (length, batch, heads, 1, D)."""
-    split = F.reshape(part, shape=(-4, -1, heads, 0, 0))
-    return F.expand_dims(F.transpose(split, axes=(2, 0, 1, 3)), axis=3)
+def _f_scores(F: Any, pairs: list[tuple[Any, Any]]) -> Any:
+    """The sum of left right^T / sqrt(D) over the pairs."""
+    found = [F.batch_dot(F._contrib_div_sqrt_dim(left), right, transpose_b=True)
+             for left, right in pairs]
+    return F.add_n(*found)
 
 
-def _f_interleaved(F: Any, parts: list[Any], heads: int, like: Any) -> Any:
-    """Gradients of the projections put together again; None stands for zeros."""
-    known = [None if part is None else _f_back(F, part, heads) for part in parts]
-    some = next(part for part in known if part is not None)
-    full = [F.zeros_like(some) if part is None else part for part in known]
-    return F.reshape_like(full[0] if len(full) == 1 else F.concat(*full, dim=3), like)
+# -- gradients, and what goes back through them: each product is linear in both factors ------------
+
+def _unpart(xp: Any, grads: dict[int, Array], heads: int, parts: int) -> Array:
+    """The opposite of `_part`: projections put together, zeros where there is none."""
+    one = next(iter(grads.values()))
+    stack, length, depth = one.shape
+    batch = stack // heads
+    result = xp.zeros((length, batch, heads, parts, depth), dtype=one.dtype)
+    for place, grad in grads.items():
+        result[:, :, :, place] = grad.reshape(batch, heads, length, depth).transpose(2, 0, 1, 3)
+    return result.reshape(length, batch, -1)
 
 
-def _score_grads(F: Any, dy: Any, queries: Any, keys: Any) -> tuple[Any, Any]:
-    to_queries = F._contrib_div_sqrt_dim(F.batch_dot(dy, keys))
-    return to_queries, F.batch_dot(dy, F._contrib_div_sqrt_dim(queries), transpose_a=True)
+def _score_grads(xp: Any, dy: Array, queries: Array, keys: Array) -> tuple[Array, Array]:
+    scale = dy.dtype.type(1 / math.sqrt(queries.shape[-1]))
+    return xp.matmul(dy, keys * scale), xp.matmul(dy.transpose(0, 2, 1), queries * scale)
 
 
-def _self_scores_back(F: Any, dy: Any, out: Any, data: Any, *, heads: int) -> list[Any]:
-    queries, keys = (_f_part(F, data, heads, 3, place) for place in (0, 1))
-    to_queries, to_keys = _score_grads(F, dy, queries, keys)
-    return [_f_interleaved(F, [to_queries, to_keys, None], heads, data)]
+def _value_grads(xp: Any, dy: Array, values: Array, weights: Array, heads: int
+                 ) -> tuple[Array, Array]:
+    inner = _part(dy, heads, 1, 0)
+    return (xp.matmul(weights.transpose(0, 2, 1), inner),
+            xp.matmul(inner, values.transpose(0, 2, 1)))
 
 
-def _cross_scores_back(F: Any, dy: Any, out: Any, queries: Any, both: Any, *, heads: int
-                       ) -> list[Any]:
-    to_queries, to_keys = _score_grads(F, dy, _f_part(F, queries, heads, 1, 0),
-                                       _f_part(F, both, heads, 2, 0))
-    return [_f_interleaved(F, [to_queries], heads, queries),
-            _f_interleaved(F, [to_keys, None], heads, both)]
+def _self_scores_second(F: Any, u: Any, out: Any, dy: Any, data: Any, *, heads: int) -> list[Any]:
+    (q, k), (uq, uk) = ([_f_part(F, one, heads, 3, place) for place in (0, 1)]
+                        for one in (data, u))
+    return [_f_scores(F, [(uq, k), (q, uk)]), F._selfatt_qk_grad(dy, u, heads=heads)]
 
 
-def _values_back(F: Any, dy: Any, data: Any, weights: Any, heads: int, parts: int) -> list[Any]:
-    inner = _f_part(F, dy, heads, 1, 0)
-    to_weights = F.batch_dot(inner, _f_part(F, data, heads, parts, parts - 1), transpose_b=True)
-    to_values = F.batch_dot(weights, inner, transpose_a=True)
-    rest = [None] * (parts - 1)
-    return [_f_interleaved(F, [*rest, to_values], heads, data), to_weights]
+@operator("_selfatt_qk_grad", infer=lambda shapes, attrs: (shapes, [shapes[1]]),
+          gradient=_self_scores_second)
+def selfatt_qk_grad(xp: Any, dy: Array, queries_keys_values: Array, *, heads: int) -> Array:
+    """What goes back through the scores of self attention."""
+    inner = [_part(queries_keys_values, heads, 3, place) for place in (0, 1)]
+    return _unpart(xp, dict(enumerate(_score_grads(xp, dy, *inner))), heads, 3)
+
+
+def _cross_scores_second(F: Any, us: list[Any], outs: Any, dy: Any, queries: Any, both: Any, *,
+                         heads: int) -> list[Any]:
+    pairs, to_queries, to_both = [], None, None
+    if us[0] is not None:
+        pairs.append((_f_part(F, us[0], heads, 1, 0), _f_part(F, both, heads, 2, 0)))
+        to_both = F._encdec_qk_grad(dy, us[0], both, heads=heads)[1]
+    if us[1] is not None:
+        pairs.append((_f_part(F, queries, heads, 1, 0), _f_part(F, us[1], heads, 2, 0)))
+        to_queries = F._encdec_qk_grad(dy, queries, us[1], heads=heads)[0]
+    return [_f_scores(F, pairs), to_queries, to_both]
+
+
+@operator("_encdec_qk_grad", num_outputs=2, gradient=_cross_scores_second,
+          infer=lambda shapes, attrs: (shapes, shapes[1:]))
+def encdec_qk_grad(xp: Any, dy: Array, queries: Array, keys_values: Array, *, heads: int
+                   ) -> tuple[Array, Array]:
+    """What goes back through the scores of attention between two sequences."""
+    to_queries, to_keys = _score_grads(xp, dy, _part(queries, heads, 1, 0),
+                                       _part(keys_values, heads, 2, 0))
+    return _unpart(xp, {0: to_queries}, heads, 1), _unpart(xp, {0: to_keys}, heads, 2)
+
+
+def _values_second(product: str) -> Any:
+    """The gradient rule of what goes back through weighted values; `product` is their operator."""
+    def rule(F: Any, us: list[Any], outs: Any, dy: Any, data: Any, weights: Any, *, heads: int
+             ) -> list[Any]:
+        forward = getattr(F, f"_contrib_interleaved_matmul_{product}")
+        back = getattr(F, f"_{product}_grad")
+        parts, to_data, to_weights = [], None, None
+        if us[0] is not None:
+            parts.append(forward(us[0], weights, heads=heads))
+            to_weights = back(dy, us[0], weights, heads=heads)[1]
+        if us[1] is not None:
+            parts.append(forward(data, us[1], heads=heads))
+            to_data = back(dy, data, us[1], heads=heads)[0]
+        return [F.add_n(*parts), to_data, to_weights]
+    return rule
+
+
+@operator("_selfatt_valatt_grad", num_outputs=2, gradient=_values_second("selfatt_valatt"),
+          infer=lambda shapes, attrs: (shapes, shapes[1:]))
+def selfatt_valatt_grad(xp: Any, dy: Array, queries_keys_values: Array, attention: Array, *,
+                        heads: int) -> tuple[Array, Array]:
+    """What goes back through the weighted values of self attention."""
+    to_values, to_weights = _value_grads(xp, dy, _part(queries_keys_values, heads, 3, 2),
+                                         attention, heads)
+    return _unpart(xp, {2: to_values}, heads, 3), to_weights
+
+
+@operator("_encdec_valatt_grad", num_outputs=2, gradient=_values_second("encdec_valatt"),
+          infer=lambda shapes, attrs: (shapes, shapes[1:]))
+def encdec_valatt_grad(xp: Any, dy: Array, keys_values: Array, attention: Array, *, heads: int
+                       ) -> tuple[Array, Array]:
+    """What goes back through the weighted values of attention between two sequences."""
+    to_values, to_weights = _value_grads(xp, dy, _part(keys_values, heads, 2, 1), attention, heads)
+    return _unpart(xp, {1: to_values}, heads, 2), to_weights
 
 
 # -- operators -------------------------------------------------------------------------------------
 
 @operator("_contrib_interleaved_matmul_selfatt_qk", infer=_self_scores_shape,
-          gradient=_self_scores_back)
+          gradient=lambda F, dy, out, data, heads: [F._selfatt_qk_grad(dy, data, heads=heads)])
 def selfatt_qk(xp: Any, queries_keys_values: Array, *, heads: int) -> Array:
     """The scores of self attention: queries / sqrt(D) times keys, for each sample and head.
 
@@ -170,8 +233,8 @@ def selfatt_qk(xp: Any, queries_keys_values: Array, *, heads: int) -> Array:
 
 @operator("_contrib_interleaved_matmul_selfatt_valatt",
           infer=lambda shapes, attrs: _values_shape(shapes, attrs, 3),
-          gradient=lambda F, dy, out, data, weights, heads: _values_back(
-              F, dy, data, weights, heads, 3))
+          gradient=lambda F, dy, out, *inputs, heads: F._selfatt_valatt_grad(
+              dy, *inputs, heads=heads))
 def selfatt_valatt(xp: Any, queries_keys_values: Array, attention: Array, *, heads: int) -> Array:
     """The values of self attention weighted by the attention.
 
@@ -191,7 +254,8 @@ def selfatt_valatt(xp: Any, queries_keys_values: Array, attention: Array, *, hea
 
 
 @operator("_contrib_interleaved_matmul_encdec_qk", infer=_cross_scores_shape,
-          gradient=_cross_scores_back)
+          gradient=lambda F, dy, out, *inputs, heads: F._encdec_qk_grad(
+              dy, *inputs, heads=heads))
 def encdec_qk(xp: Any, queries: Array, keys_values: Array, *, heads: int) -> Array:
     """The scores of attention between two sequences: queries / sqrt(D) times keys.
 
@@ -212,8 +276,8 @@ def encdec_qk(xp: Any, queries: Array, keys_values: Array, *, heads: int) -> Arr
 
 @operator("_contrib_interleaved_matmul_encdec_valatt",
           infer=lambda shapes, attrs: _values_shape(shapes, attrs, 2),
-          gradient=lambda F, dy, out, data, weights, heads: _values_back(
-              F, dy, data, weights, heads, 2))
+          gradient=lambda F, dy, out, *inputs, heads: F._encdec_valatt_grad(
+              dy, *inputs, heads=heads))
 def encdec_valatt(xp: Any, keys_values: Array, attention: Array, *, heads: int) -> Array:
     """The values of attention between two sequences, weighted by the attention.
 
@@ -230,3 +294,30 @@ def encdec_valatt(xp: Any, keys_values: Array, attention: Array, *, heads: int) 
     """
     _values_shape([keys_values.shape, attention.shape], {"heads": heads}, 2)
     return _weighted(xp, attention, _part(keys_values, heads, 2, 1), heads)
+
+# -- self attention as a whole: in compiled graphs (graph/rewrite.py joins its parts) --------------
+
+def _whole_shape(shapes: Shapes, attrs: Attrs) -> tuple[Shapes, Shapes]:
+    _, [scores] = _self_scores_shape(shapes, attrs)
+    data = shapes[0]
+    return shapes, [None if data is None else (*data[:2], data[2] // 3), scores]
+
+
+@operator("_selfatt", infer=_whole_shape, num_outputs=2)
+def selfatt(xp: Any, queries_keys_values: Array, *, heads: int) -> tuple[Array, Array]:
+    """Values weighted by the softmax of the scores; the weights are the second output."""
+    scores = selfatt_qk.body(xp, queries_keys_values, heads=heads)
+    weights = xp.exp(scores - scores.max(axis=-1, keepdims=True))
+    weights /= weights.sum(axis=-1, keepdims=True)
+    return selfatt_valatt.body(xp, queries_keys_values, weights, heads=heads), weights
+
+
+@operator("_selfatt_grad", infer=lambda shapes, attrs: (shapes, [shapes[1]]))
+def selfatt_grad(xp: Any, dy: Array, queries_keys_values: Array, attention: Array, *, heads: int
+                 ) -> Array:
+    """What goes back through self attention as a whole; `attention`: the weights."""
+    queries, keys, values = (_part(queries_keys_values, heads, 3, place) for place in range(3))
+    to_values, to_weights = _value_grads(xp, dy, values, attention, heads)
+    inner = (to_weights * attention).sum(axis=-1, keepdims=True)
+    grads = _score_grads(xp, attention * (to_weights - inner), queries, keys)
+    return _unpart(xp, {0: grads[0], 1: grads[1], 2: to_values}, heads, 3)

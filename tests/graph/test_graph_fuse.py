@@ -11,7 +11,7 @@ from minigluon.device import device_of
 from minigluon.dispatch import call
 from minigluon.graph import Entry, F, Node, gradient, topological
 from minigluon.graph.fuse import fuse
-from minigluon.graph.rewrite import join_picks
+from minigluon.graph.rewrite import join_attention, join_picks
 
 _DEVICE = device_of(cpu())
 
@@ -158,3 +158,33 @@ def test_gradient_of_a_picked_log_softmax(axis: int, pick_axis: int) -> None:
     [joined] = join_picks([grad], descs, training=True)
     np.testing.assert_allclose(_run([joined], given)[joined], plain[grad], rtol=1e-5, atol=1e-6)
     assert ("_pick_grad" in _names([joined])) == ((axis - pick_axis) % 2 == 1)
+
+
+def _attention(data: Entry) -> Entry:
+    scores = F._contrib_interleaved_matmul_selfatt_qk(data, heads=2)
+    return F._contrib_interleaved_matmul_selfatt_valatt(data, F.softmax(scores), heads=2)
+
+
+def test_attention_becomes_one_node_in_every_layer_and_back() -> None:
+    x, w, dy = _var("x"), _var("w"), _var("dy")
+    first = _attention(x)
+    out = _attention(F.FullyConnected(first, w, num_hidden=12, no_bias=True, flatten=False))
+    given = {x: _array(5, 3, 12), w: _array(12, 4), dy: _array(5, 3, 4)}
+    entries = [out, *gradient([out], [dy], [x, w])]
+    plain = _run(entries, given)
+    joined = join_attention(entries, {}, training=True)
+    values = _run(joined, given)
+    for old, new in zip(entries, joined, strict=True):
+        np.testing.assert_allclose(values[new], plain[old], rtol=1e-4, atol=1e-5)
+    names = _names(joined)
+    assert names.count("_selfatt") == names.count("_selfatt_grad") == 2
+    assert "softmax" not in names and "_softmax_grad" not in names
+
+
+def test_scaled_or_masked_attention_stays_in_parts() -> None:
+    x = _var("x")
+    scores = F._contrib_interleaved_matmul_selfatt_qk(x, heads=2)
+    for weights in (F.softmax(scores, temperature=2.0), F.softmax(scores, axis=1),
+                    F.softmax(F._mul_scalar(scores, scalar=2.0))):
+        out = F._contrib_interleaved_matmul_selfatt_valatt(x, weights, heads=2)
+        assert join_attention([out], {}, training=True) == [out]

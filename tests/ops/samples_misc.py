@@ -58,6 +58,14 @@ _add("_contrib_interleaved_matmul_encdec_valatt", [_r(7, 3, 16), _r(6, 5, 7)], _
      second_order=True, reference=lambda kv, w: _joined(w @ _head(kv, 2, 2, 1), 2),
      bad=[([_r(7, 3, 16), _r(6, 5, 5)], _HEADS, ShapeError, "shapes of attention")])
 
+# what goes back through them, against the same by the operators' own gradients in the second order
+_add("_selfatt_qk_grad", [_r(6, 5, 5), _r(5, 3, 24)], _HEADS, second_order=True)
+_add("_selfatt_valatt_grad", [_r(5, 3, 8), _r(5, 3, 24), _r(6, 5, 5)], _HEADS, second_order=True)
+_add("_encdec_qk_grad", [_r(6, 5, 7), _r(5, 3, 8), _r(7, 3, 16)], _HEADS, second_order=True)
+_add("_encdec_valatt_grad", [_r(5, 3, 8), _r(7, 3, 16), _r(6, 5, 7)], _HEADS, second_order=True)
+_add("_selfatt", [_r(5, 3, 24)], _HEADS, grad=False)
+_add("_selfatt_grad", [_r(5, 3, 8), _r(5, 3, 24), _r(6, 5, 5)], _HEADS, grad=False)
+
 # -- places ----------------------------------------------------------------------------------------
 
 _add("_unravel_index", [np.array([[22, 41], [37, 0]], "int64")], {"shape": (7, 6)}, grad=False,

@@ -27,8 +27,8 @@ onednn = False
 reason = ""
 """Why something is missing, for ``python -m minigluon.info``."""
 
-_SPINS = "300"
-"""How often an idle thread of the core looks for work before it sleeps: about 10 us."""
+_SPINS = "3000"
+"""How often an idle thread of the core looks for work before it sleeps: about 100 us."""
 
 
 @contextlib.contextmanager
@@ -37,7 +37,9 @@ def _short_spins() -> Iterator[None]:
 
     By itself the OpenMP library lets idle threads spin for 10 ms. Where other processes want the
     same cores, each region of a kernel then waits for the time slice of a thread that only spins:
-    LeNet's steps took 3 to 15 times as long. The library reads its environment when it is loaded.
+    LeNet's steps took 3 to 15 times as long. A thread that sleeps, though, is 25 to 35 us
+    late: a kernel of 50 us takes 61 us on two threads, and 24 where it finds them awake. So they
+    wait about as long as lies between two calls. The library reads this when it is loaded.
     """
     if "GOMP_SPINCOUNT" in os.environ or "OMP_WAIT_POLICY" in os.environ:
         yield
