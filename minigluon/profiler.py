@@ -23,16 +23,17 @@ import os
 import threading
 import time
 import warnings
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .base import ArgumentValueError, NotForThisError
+from .base import ArgumentValueError
 from .dispatch import observing
 from .ops import Operator
 
 __all__ = ["Counter", "Domain", "Event", "Frame", "Marker", "Task", "dump", "dump_profile", "dumps",
            "pause", "profiler_set_config", "profiler_set_state", "resume", "set_config",
-           "set_state", "watch"]
+           "set_kvstore", "set_state", "watch"]
 
 _EPOCH = time.time_ns() - time.perf_counter_ns()  # what the clock of the events began at
 
@@ -132,10 +133,30 @@ def watch(cls: type, names: Sequence[str]) -> None:
 # -- what scripts call ----------------------------------------------------------------------------
 
 
-def _here(profile_process: str) -> None:
-    if profile_process != "worker":
-        raise NotForThisError(f"profile_process='{profile_process}': servers cannot be profiled "
-                              "from a worker yet; profile the worker")
+_store: Callable[[], Any] | None = None
+
+
+def set_kvstore(store: Any) -> None:
+    """The store whose servers are meant by ``profile_process='server'`` (create() says which)."""
+    global _store
+    if hasattr(store, "num_dead_node") and store.num_workers and "dist" in store.type:
+        _store = weakref.ref(store)
+
+
+def _elsewhere(profile_process: str, call: str, **arguments: Any) -> bool:
+    """Whether the call is for the servers; they have been told then."""
+    if profile_process == "worker":
+        return False
+    if profile_process != "server":
+        raise ArgumentValueError("profile_process: expected 'worker' or 'server', got "
+                                 f"{profile_process!r}")
+    store = _store() if _store is not None else None
+    if store is None:
+        raise ArgumentValueError("profile_process='server': create a distributed KVStore first; "
+                                 "its servers are profiled")
+    if store.rank == 0:  # one worker speaks for all
+        store.send_command_to_servers(5, json.dumps([call, arguments]))
+    return True
 
 
 def set_config(profile_process: str = "worker", **kwargs: Any) -> None:
@@ -148,22 +169,25 @@ def set_config(profile_process: str = "worker", **kwargs: Any) -> None:
         profile_memory, profile_api: accepted; there are no such events.
         continuous_dump: write the file each time the profiler stops. dump_period: accepted.
         aggregate_stats: accepted; ``dumps`` always works.
-        profile_process: 'worker'.
+        profile_process: 'worker', or 'server': all servers of the last distributed KVStore, each
+            with its own file ``rank<N>_<filename>``; what worker 0 says counts.
     """
-    _here(profile_process)
-    for name, value in kwargs.items():
+    for name in kwargs:
         if not hasattr(_Config, name):
             known = ", ".join(key for key in vars(_Config) if not key.startswith("_"))
             raise ArgumentValueError(f"profiler.set_config: Cannot find argument '{name}', "
                                      f"Possible Arguments: {known}")
-        setattr(_profiler.config, name, value)
+    if not _elsewhere(profile_process, "set_config", **kwargs):
+        for name, value in kwargs.items():
+            setattr(_profiler.config, name, value)
 
 
 def set_state(state: str = "stop", profile_process: str = "worker") -> None:
     """Begin ('run') or end ('stop') to take events."""
-    _here(profile_process)
     if state not in ("run", "stop"):
         raise ArgumentValueError(f"profiler.set_state: expected 'run' or 'stop', got {state!r}")
+    if _elsewhere(profile_process, "set_state", state=state):
+        return
     stops = _profiler.running and state == "stop"
     _profiler.run(state == "run")
     if stops and _profiler.config.continuous_dump:
@@ -184,9 +208,10 @@ def dump(finished: bool = True, profile_process: str = "worker") -> None:
     """Write the events so far to the file of ``set_config``, as Chrome trace JSON.
 
     Args:
-        finished: also stop, and begin anew with the next run. profile_process: 'worker'.
+        finished: also stop, and begin anew with the next run. profile_process: as in `set_config`.
     """
-    _here(profile_process)
+    if _elsewhere(profile_process, "dump", finished=finished):
+        return
     name = {"name": "process_name", "ph": "M", "pid": os.getpid(),
             "args": {"name": f"minigluon {os.getpid()}"}}
     with open(_profiler.config.filename, "w", encoding="utf-8") as file:

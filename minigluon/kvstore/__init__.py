@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import importlib
 import os
+from collections.abc import Callable
 from typing import Any
 
 from .. import profiler
@@ -13,7 +14,7 @@ from .local import KVStore
 from .teststore import TestStore
 
 __all__ = [
-    "KVStore", "KVStoreBase", "TestStore", "capable", "check_name", "create", "run_if_role",
+    "KVStore", "KVStoreBase", "KVStoreServer", "TestStore", "capable", "check_name", "create", "run_if_role",
 ]
 
 _LOCAL = (
@@ -46,6 +47,7 @@ def create(name: Any = "local") -> KVStoreBase:
     ('device', 1)
     """
     store = _create(name)
+    profiler.set_kvstore(store)
     profiler.watch(type(store), ("init", "push", "pull", "pushpull", "broadcast",
                                  "row_sparse_pull", "barrier"))
     return store
@@ -88,6 +90,35 @@ def check_name(name: str) -> None:
         raise ArgumentValueError(
             f"unknown KVStore type '{name}'{did_you_mean(name, known)} (known: {', '.join(known)})"
         )
+
+
+class KVStoreServer:
+    """A server of a job for people who start their own: ``KVStoreServer().run()``.
+
+    ``DMLC_*`` say where the scheduler is. Not needed under ``tools/launch.py``, nor where
+    ``DMLC_ROLE=server``: importing minigluon runs the server then.
+
+    Args:
+        kvstore: accepted as in MXNet; a server needs none.
+        controller: called with (head, body) for command 0 of a worker
+            (``kv.send_command_to_servers(0, body)``).
+    """
+
+    def __init__(
+        self, kvstore: Any = None, controller: Callable[[int, str], None] | None = None
+    ) -> None:
+        self._given = controller
+
+    def controller(self, head: int, body: str) -> None:
+        """What command 0 does; a subclass may have its own."""
+        if self._given is not None:
+            self._given(head, body)
+
+    def run(self) -> int:
+        """Serve until the job ends; the exit code (0 fine)."""
+        node = importlib.import_module(".dist.node", __package__)
+        code: int = node.serve(self.controller)
+        return code
 
 
 def run_if_role() -> None:

@@ -181,6 +181,13 @@ class KVStoreBase:
         """Send a command to all servers."""
         raise self._lacks("servers to send a command to")
 
+    def _send_command_to_servers(self, head: int, body: str) -> None:
+        self.send_command_to_servers(head, body)
+
+    def num_dead_node(self, node_id: int, timeout: float = 60.0) -> int:
+        """How many processes of a group are lost: none where there is one process."""
+        return 0
+
     def close(self) -> None:
         """Leave the group and free what the store holds; a store in one process holds nothing."""
 

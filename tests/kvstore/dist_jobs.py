@@ -32,10 +32,11 @@ class Job:
         missing_workers: so many of the workers are not started.
         env: for all roles; `env_of` by label ("worker 1") on top.
         token: the job token; None for none.
+        own_server: Python text (after PRELUDE) that runs each server.
     """
 
     def __init__(self, script, workers=2, servers=1, missing_workers=0, env=None, env_of=None,
-                 token="secret", worker_ids=True):
+                 token="secret", worker_ids=True, own_server=""):
         self.port = free_port()
         self.script = tempfile.NamedTemporaryFile("w", suffix=".py", delete=False)
         self.script.write(PRELUDE + script)
@@ -57,7 +58,12 @@ class Job:
         role = [sys.executable, "-m", "minigluon.kvstore.dist"]
         self.start("scheduler", "scheduler", role)
         for rank in range(servers):
-            self.start(f"server {rank}", "server", role, {"DMLC_SERVER_ID": str(rank)})
+            ids = {"DMLC_SERVER_ID": str(rank)}
+            if own_server:  # a script that runs a server without the role in its environment
+                own = [sys.executable, "-c", PRELUDE + own_server]
+                self.start(f"server {rank}", "", own, ids)
+            else:
+                self.start(f"server {rank}", "server", role, ids)
         for rank in range(workers - missing_workers):
             ids = {"DMLC_WORKER_ID": str(rank)} if worker_ids else {}
             self.start(f"worker {rank}", "worker", [sys.executable, self.script.name], ids)

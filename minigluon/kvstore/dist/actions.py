@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from .messages import Abort, Message
 
-__all__ = ["Action", "Fatal", "Limits", "Log", "Refusal", "Send", "Stop"]
+__all__ = ["Action", "Fatal", "Limits", "Log", "Refusal", "Run", "Send", "Stop"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,15 @@ class Stop:
     code: int
 
 
-Action = Send | Log | Stop
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Have the process do something with the body of a command; MXNet's number says what."""
+
+    head: int
+    body: str
+
+
+Action = Send | Log | Stop | Run
 
 
 class Refusal(Exception):

@@ -56,6 +56,7 @@ class Client:
         )
         self.delivered = False
         self.step, self.key = 0, ""
+        self.barrier_before_exit = False
         self.closed = False
         self.pid = os.getpid()
         self._nodes: dict[int, Node] = {}
@@ -103,6 +104,8 @@ class Client:
             return
         try:
             self.check()
+            if self.barrier_before_exit:
+                self.wait(self.request(SCHEDULER, say.Barrier(0, 0), "barrier before exit"))
             for pending in [self.request(node, say.Goodbye()) for node in self.servers]:
                 self.wait(pending)
             self._leaving = True

@@ -22,6 +22,8 @@ __all__ = [
     "Attached",
     "Barrier",
     "BarrierDone",
+    "Command",
+    "CountDead",
     "Declare",
     "Drop",
     "ErrorReply",
@@ -448,6 +450,25 @@ class SetCompression(Message):
 
 
 @dataclass(frozen=True, slots=True)
+class Command(Message):
+    """An order to a server, as MXNet numbers them; what it does depends on `head` (commands.py)."""
+
+    kind: ClassVar[int] = 29
+    store: int = 0
+    head: int = 0
+    body: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CountDead(Message):
+    """How many processes of these roles has the scheduler not heard of for so many seconds?"""
+
+    kind: ClassVar[int] = 30
+    roles: tuple[Role, ...] = ()
+    seconds: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
 class Ack(Message):
     """A request is done (a push: applied)."""
 
@@ -520,7 +541,7 @@ CONTROL_MESSAGES: tuple[type[Message], ...] = (
     Refused, Register, Roster, Attach, Attached, Heartbeat, Ping, Barrier, BarrierDone, Declare,
     Placed, Initialised, SetOptimizer, UpdateSettings, SaveStates, Leave, Goodbye, Farewell,
     Shutdown, Abort, ErrorReply, PeerGone, StallQuery, StallReport, Stats, StatsReply, Drop, Ack,
-    SetCompression,
+    SetCompression, Command, CountDead,
 )
 ARRAY_MESSAGES: tuple[type[Message], ...] = (
     Init, Push, Pull, PushPull, Values, States, LoadStates,

@@ -14,9 +14,11 @@ import uuid
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from ... import profiler
 from ...base import KVStoreError, MXNetError
 from . import messages as say
-from .actions import Action, Limits, Log, Send, Stop
+from .actions import Action, Limits, Log, Run, Send, Stop
+from .commands import Head, profile
 from .environment import Job, listen_host, read_environment, resolve, scheduler_bind_host
 from .link import Closed, Opened, Received, Transport
 from .messages import SCHEDULER, Message, Node, Role
@@ -26,12 +28,13 @@ from .server import ServerState
 from .transport import ZmqTransport
 from .wire import WireError, decode, encode
 
-__all__ = ["Loop", "run_if_role", "run_role", "run_scheduler", "run_server"]
+__all__ = ["Loop", "run_if_role", "run_role", "run_scheduler", "run_server", "serve"]
 
 TICK = 0.2
 GRACE = 1.5   # how long a closed connection may take to come back
 CODE_USER, CODE_INFRASTRUCTURE = 1, 75
 Clock = Callable[[], float]
+Controller = Callable[[int, str], None]
 
 
 class Machine(Protocol):
@@ -128,8 +131,14 @@ class Loop:
                     self.transport.send(peer, encode(action.message, self.me))
             elif isinstance(action, Log):
                 self.log(action.level, action.text)
+            elif isinstance(action, Run):
+                self.run_command(action)
             elif isinstance(action, Stop) and self.code is None:
                 self.code = action.code
+
+    def run_command(self, action: Run) -> None:
+        """Do what a command of a worker asks this process for."""
+        self.log("warning", f"ignored command {action.head}")
 
     def log(self, level: str, text: str) -> None:
         """One line for the people who watch."""
@@ -261,9 +270,11 @@ def run_scheduler(
 class ServerLoop(Loop):
     """The loop of a server: registers, keeps early workers waiting, then serves."""
 
-    def __init__(self, transport: Transport, job: Job, clock: Clock) -> None:
+    def __init__(
+        self, transport: Transport, job: Job, clock: Clock, controller: Controller | None = None
+    ) -> None:
         super().__init__(transport, Node(Role.SERVER, -1), job.verbose, clock)
-        self.job = job
+        self.job, self.controller = job, controller
         self.uid = uuid.uuid4().hex[:16]
         self.began = self.beat = clock()
         self._host = listen_host(job)
@@ -317,8 +328,21 @@ class ServerLoop(Loop):
                 f"({reason})", CODE_INFRASTRUCTURE,
             )
 
+    def run_command(self, action: Run) -> None:
+        """Command 0 is the controller's, command 5 the profiler's; an error is told, no more."""
+        try:
+            if action.head == Head.PROFILER:
+                profile(action.body, self.me.rank)
+            elif self.controller is not None:
+                self.controller(action.head, action.body)
+            else:
+                self.log("warning", "command 0: this server has no controller (KVStoreServer)")
+        except Exception as error:
+            self.log("error", f"command {action.head} failed: {type(error).__name__}: {error}")
+
     def _begin(self, roster: say.Roster) -> None:
         self.me = Node(Role.SERVER, roster.rank)
+        profiler.watch(ServerState, ("_merge", "_complete"))
         limits: Limits = self.job.limits
         self.machine = ServerState(roster.rank, roster.members, "scheduler", limits, rule_of)
         for message, uid in self.early:
@@ -343,14 +367,15 @@ class ServerLoop(Loop):
 
 
 def run_server(
-    job: Job, transport: Transport | None = None, clock: Clock = time.monotonic
+    job: Job, transport: Transport | None = None, clock: Clock = time.monotonic,
+    controller: Controller | None = None,
 ) -> int:
-    """Be a server until the job ends; the exit code."""
+    """Be a server until the job ends; the exit code. `controller` gets (head, body) of command 0."""
     if transport is None:  # a process of its own
         _keep_memory()
         transport = ZmqTransport(job.token, job.limits.heartbeat)
     try:
-        return ServerLoop(transport, job, clock).run()
+        return ServerLoop(transport, job, clock, controller).run()
     finally:
         transport.close(linger=1.0)
 
@@ -385,6 +410,11 @@ def run_role() -> int:
     except MXNetError as error:
         print(f"minigluon: {name}: {error}", file=sys.stderr, flush=True)
         return CODE_USER
+
+
+def serve(controller: Controller) -> int:
+    """Be a server of the job that the environment describes, with a controller of one's own."""
+    return run_server(read_environment(Role.SERVER), controller=controller)
 
 
 def run_if_role() -> None:

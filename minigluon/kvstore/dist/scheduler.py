@@ -20,6 +20,7 @@ __all__ = ["SchedulerState"]
 
 SETTLE = 0.4   # how long the details of a loss may come in before the job is aborted
 LOST = 75      # exit code of who merely had to follow
+EXIT = 0       # number of the barrier before the exit
 ENDING = 5.0   # how long servers may take to leave
 
 
@@ -193,21 +194,42 @@ class SchedulerState:
         return self.directory.initialised(message.idents)
 
     def _barrier(self, message: say.Barrier, uid: str, now: float) -> list[Action]:
-        if message.number <= self.passed:  # asked again after a lost answer
+        if EXIT < message.number <= self.passed:  # asked again after a lost answer
             return [Send(uid, say.BarrierDone(message.seq))]
         barrier = self.barriers.setdefault(message.number, _Gathering(now))
         barrier.here[self.members[uid].rank] = (uid, message.seq)
+        if message.number == EXIT:
+            return self._exit_barrier()
         if len(barrier.here) < self.workers:
             return self._orphans()
         self.passed = max(self.passed, message.number)
         del self.barriers[message.number]
         return [Send(to, say.BarrierDone(seq)) for to, seq in barrier.here.values()]
 
+    def _exit_barrier(self) -> list[Action]:
+        """Before they exit, workers that want to wait for each other; who has left is no reason."""
+        barrier = self.barriers.get(EXIT)
+        gone = sum(self.members[uid].role is Role.WORKER for uid in self.left & set(self.members))
+        if barrier is None or len(barrier.here) + gone < self.workers:
+            return []
+        del self.barriers[EXIT]
+        return [Send(to, say.BarrierDone(seq)) for to, seq in barrier.here.values()]
+
+    def _count_dead(self, message: say.CountDead, uid: str, now: float) -> list[Action]:
+        dead = [
+            u for u, member in self.members.items()
+            if member.role in message.roles and u not in self.left
+            and (member.node in self.suspects or now - self.heard[u][0] > message.seconds)
+        ]
+        return [Send(uid, say.StatsReply(message.seq, {"dead": len(dead)}))]
+
     def _orphans(self) -> list[Action]:
         """Abort if somebody waits for a worker that has left."""
         gone = tuple(sorted(self.members[u].rank for u in self.left & set(self.members)
                             if self.members[u].role is Role.WORKER))
         for number, barrier in self.barriers.items():
+            if number == EXIT:
+                continue
             absent = tuple(rank for rank in gone if rank not in barrier.here)
             if absent:
                 return self._abort(
@@ -277,7 +299,7 @@ class SchedulerState:
             self.phase, self.began = "ending", now
             log = Log("info", "all workers have left; ending")
             return [farewell, log, *(Send(u, say.Shutdown()) for u in here)]
-        return [farewell, *self._orphans()]
+        return [farewell, *self._exit_barrier(), *self._orphans()]
 
     def _leave_ending(self, uid: str, *logs: Action) -> list[Action]:
         self.left.add(uid)
@@ -383,6 +405,7 @@ _REACTIONS: dict[type[Message], Callable[[SchedulerState, Any, str, float], list
     say.Declare: SchedulerState._declare,
     say.Initialised: SchedulerState._initialised,
     say.Barrier: SchedulerState._barrier,
+    say.CountDead: SchedulerState._count_dead,
     say.Goodbye: SchedulerState._goodbye,
     say.Abort: SchedulerState._aborted,
     say.PeerGone: SchedulerState._gone,

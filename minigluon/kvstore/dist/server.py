@@ -18,7 +18,8 @@ import numpy as np
 
 from ..compression import CODECS, Codec, Packed
 from . import messages as say
-from .actions import Action, Fatal, Limits, Log, Refusal, Send, Stop
+from .actions import Action, Fatal, Limits, Log, Refusal, Run, Send, Stop
+from .commands import Head
 from .messages import Item, Message, Role
 from .rule import Rule
 from .shard import INITIAL, Regime, Shard, Step, Want
@@ -424,6 +425,28 @@ class ServerState:
         client.codecs[message.store] = Codec(message.codec, message.threshold)
         return [Send(client.uid, say.Ack(message.seq))]
 
+    def _command(self, client: _Client, message: say.Command, now: float) -> list[Action]:
+        """One of MXNet's commands; a worker says only those that are not messages of their own."""
+        ack = Send(client.uid, say.Ack(message.seq))
+        store = [shard for shard in self.shards.values() if shard.store == message.store]
+        if message.head == Head.SYNC_MODE:
+            if any(not shard.sync for shard in store):
+                raise Refusal("command 3 (sync mode): this store is asynchronous; the type of a "
+                              "store says how it merges, create a dist_sync one")
+            return [ack]
+        if message.head == Head.MULTI_PRECISION:
+            if self.updates.latest(message.store) is not None:
+                raise Refusal("command 1 (multi-precision): the optimizer is set already; give it "
+                              "multi_precision=True")
+            self.updates.multi_precision.add(message.store)
+            return [ack]
+        if message.head == Head.STOP:
+            return [ack, *self._left(client, message.store)]
+        if message.head in (Head.CONTROLLER, Head.PROFILER):
+            return [Run(message.head, message.body), ack]
+        raise Refusal(f"server {self.rank}: unknown command {message.head}; known: "
+                      + ", ".join(f"{head.value} ({head.name.lower()})" for head in Head))
+
     def _stats(self, client: _Client, message: say.Stats, now: float) -> list[Action]:
         return [Send(client.uid, say.StatsReply(message.seq, dict(self.counters)))]
 
@@ -447,6 +470,7 @@ _REACTIONS: dict[type[Message], Callable[[ServerState, _Client, Any, float], lis
     say.Pull: ServerState._pull,
     say.SetOptimizer: ServerState._set_optimizer,
     say.UpdateSettings: ServerState._settings,
+    say.Command: ServerState._command,
     say.SetCompression: ServerState._set_compression,
     say.SaveStates: ServerState._save_states,
     say.LoadStates: ServerState._load_states,

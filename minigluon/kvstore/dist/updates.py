@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,7 @@ class Updates:
     def __init__(self, rank: int, make_rule: Callable[[say.SetOptimizer], Rule]) -> None:
         self.rank, self.make_rule = rank, make_rule
         self.rules: dict[int, list[tuple[Rule, say.SetOptimizer]]] = {}
+        self.multi_precision: set[int] = set()
         self._applied: dict[int, Mapping[str, Any]] = {}
         self._regimes: dict[int, list[Regime]] = {}
 
@@ -66,6 +68,9 @@ class Updates:
             self._compare(rank, rules[turn][1], message)
             return
         try:
+            if message.store in self.multi_precision:
+                settings = {**message.settings, "multi_precision": True}
+                message = replace(message, settings=settings)
             rules.append((self.make_rule(message), message))
         except Exception as error:
             raise Refusal(
@@ -79,7 +84,10 @@ class Updates:
             raise Refusal(
                 f"set_optimizer: worker {rank} sets {other.name}, another worker {first.name}"
             )
-        for name in sorted({*first.settings, *other.settings}):
+        names = {*first.settings, *other.settings}
+        if other.store in self.multi_precision:
+            names.discard("multi_precision")
+        for name in sorted(names):
             one, two = first.settings.get(name), other.settings.get(name)
             if one != two:
                 raise Refusal(

@@ -23,6 +23,7 @@ from . import messages as say
 from . import states
 from .batches import BATCH_BYTES, Batch, Home, Sink, batches, host, sinks
 from .client import Client
+from .commands import Head, compression, optimizer_in
 from .messages import SCHEDULER, KeySpec, Message, Node, Placement, Role
 from .process import next_store, process_client
 from .requests import Answer, Pending
@@ -305,6 +306,51 @@ class DistKVStore(KVStoreBase):
         """Wait until every worker is here."""
         self._check_open()
         self._client.barrier()
+
+    @property
+    def barrier_before_exit(self) -> bool:
+        """Whether this process, when it ends, first waits for the others to end; False unless set."""
+        return self._client.barrier_before_exit
+
+    @barrier_before_exit.setter
+    def barrier_before_exit(self, wish: bool) -> None:
+        self._client.barrier_before_exit = bool(wish)
+
+    def num_dead_node(self, node_id: int, timeout: float = 60.0) -> int:
+        """How many processes of a group the scheduler has not heard of for `timeout` seconds.
+
+        Args:
+            node_id: 1 for the scheduler (which answers, so it lives), 2 for servers, 4 for
+                workers, or a sum of them.
+        """
+        self._check_open()
+        if not isinstance(node_id, int) or not 0 < node_id < 8:
+            raise ArgumentValueError(
+                f"num_dead_node: node_id: expected 1 (scheduler), 2 (servers), 4 (workers) or a "
+                f"sum of them, got {node_id!r}"
+            )
+        roles = tuple(role for bit, role in ((2, Role.SERVER), (4, Role.WORKER)) if node_id & bit)
+        message = say.CountDead(0, roles, float(timeout))
+        reply = self._client.wait(self._client.request(SCHEDULER, message, "num_dead_node"))
+        assert isinstance(reply, say.StatsReply)
+        return int(reply.counters["dead"])
+
+    def send_command_to_servers(self, head: int, body: str) -> None:
+        """Send one of MXNet's commands to all servers; returns when all have it.
+
+        Args:
+            head: 0 controller (a pickled optimizer is set as by `set_optimizer`, anything else goes
+                to the ``controller`` of a `KVStoreServer`), 1 multi-precision for the optimizer set
+                next, 2 stop (this worker is done with the store; servers end after the last one),
+                3 sync mode, 4 gradient compression ('2bit,0.5'), 5 profiler.
+            body: text that goes with it.
+        """
+        if head == Head.CONTROLLER and (optimizer := optimizer_in(body)) is not None:
+            self.set_optimizer(optimizer)
+        elif head == Head.COMPRESSION:
+            self.set_gradient_compression(compression(body))
+        else:
+            self._everywhere(say.Command(0, self._store, int(head), str(body)), f"command {head}")
 
     def stats(self) -> dict[str, int]:
         """Counters of all servers: pushes, pulls, updates, and for the async types the staleness
