@@ -14,7 +14,8 @@ from .local import KVStore
 from .teststore import TestStore
 
 __all__ = [
-    "KVStore", "KVStoreBase", "KVStoreServer", "TestStore", "capable", "check_name", "create", "run_if_role",
+    "KVStore", "KVStoreBase", "KVStoreServer", "TestStore", "capable", "check_name", "create",
+    "run_if_role",
 ]
 
 _LOCAL = (
