@@ -81,9 +81,9 @@ class Output:
         self.index = index
 
 
-if native.enabled:  # the same three, which the core's short path makes and reads
-    state, Entry, Output = (  # type: ignore[misc]
-        native.core.state, native.core.Entry, native.core.Output)
+if native.enabled:  # the same, which the core's short path makes and reads
+    state, Leaf, Entry, Output = (  # type: ignore[misc]
+        native.core.state, native.core.Leaf, native.core.Entry, native.core.Output)
 
 Source = Leaf | Output
 

@@ -682,4 +682,5 @@ NB_MODULE(_core, m) {
   enter_kvstore(m.ptr());
   enter_walk(m.ptr());
   enter_engine(m.ptr());
+  enter_updates(m.ptr());
 }

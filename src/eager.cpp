@@ -134,6 +134,23 @@ int entry_init(PyObject* self, PyObject* args, PyObject* kwargs) {
   return row_init<6>(self, args, kwargs, names, 6);
 }
 
+PyMemberDef leaf_members[] = {
+    MG_MEMBER(5, "array", kLeafArray), MG_MEMBER(5, "grad", kLeafGrad),
+    MG_MEMBER(5, "req", kLeafReq),     MG_MEMBER(5, "name", kLeafName),
+    MG_MEMBER(5, "fresh", kLeafFresh), {nullptr, 0, 0, 0, nullptr}};
+
+// Leaf(array, grad, req, name="")
+int leaf_init(PyObject* self, PyObject* args, PyObject* kwargs) {
+  static const char* const names[] = {"array", "grad", "req", "name"};
+  const bool named = PyTuple_GET_SIZE(args) > 3 ||
+                     (kwargs != nullptr && PyDict_GetItemString(kwargs, "name") != nullptr);
+  if (row_init<5>(self, args, kwargs, names, named ? 4 : 3) < 0) return -1;
+  auto* row = reinterpret_cast<TapeLeaf*>(self);
+  if (!named) Py_XSETREF(row->at[kLeafName], PyUnicode_FromString(""));
+  Py_XSETREF(row->at[kLeafFresh], Py_NewRef(Py_False));
+  return row->at[kLeafName] == nullptr ? -1 : 0;
+}
+
 PyMemberDef output_members[] = {MG_MEMBER(2, "entry", 0), MG_MEMBER(2, "index", 1),
                                 {nullptr, 0, 0, 0, nullptr}};
 
@@ -154,6 +171,7 @@ PyObject* last_device = nullptr;
 }  // namespace
 
 PyTypeObject* ndarray_type = nullptr;
+PyTypeObject* leaf_type = nullptr;
 PyTypeObject* entry_type = nullptr;
 PyTypeObject* output_type = nullptr;
 
@@ -408,6 +426,17 @@ PyType_Slot array_slots[] = {
 PyType_Spec array_spec = {"minigluon._core.ArrayBase", sizeof(Array), 0,
                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
                           array_slots};
+
+PyType_Slot leaf_slots[] = {
+    {Py_tp_members, leaf_members},
+    {Py_tp_init, reinterpret_cast<void*>(leaf_init)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(row_dealloc<5>)},
+    {Py_tp_traverse, reinterpret_cast<void*>(row_traverse<5>)},
+    {Py_tp_clear, reinterpret_cast<void*>(row_clear<5>)},
+    {Py_tp_doc, const_cast<char*>("A variable: an array with an attached gradient.")},
+    {0, nullptr}};
+PyType_Spec leaf_spec = {"minigluon._core.Leaf", sizeof(TapeLeaf), 0,
+                         Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, leaf_slots};
 
 PyType_Slot entry_slots[] = {
     {Py_tp_members, entry_members},
@@ -799,6 +828,7 @@ void enter_eager(PyObject* raw_module) {
   nb::module_ module = nb::borrow<nb::module_>(raw_module);
   scalar_word = PyUnicode_InternFromString("scalar");
   array_base = enter_type(module, array_spec, "ArrayBase");
+  leaf_type = enter_type(module, leaf_spec, "Leaf");
   entry_type = enter_type(module, entry_spec, "Entry");
   output_type = enter_type(module, output_spec, "Output");
   PyTypeObject* state = enter_type(module, state_spec, "State");

@@ -19,6 +19,10 @@ struct Row {
 enum { kData, kCtx, kVar, kAg };
 using Array = Row<4>;
 
+// tape.Leaf: a variable and its gradient array.
+enum { kLeafArray, kLeafGrad, kLeafReq, kLeafName, kLeafFresh };
+using TapeLeaf = Row<5>;
+
 // tape.Entry: a remembered call. tape.Output: output number `index` of an entry.
 enum { kOp, kAttrs, kDevice, kSources, kInputs, kOutputs };
 using TapeEntry = Row<6>;
@@ -26,6 +30,7 @@ enum { kEntry, kIndex };
 using TapeOutput = Row<2>;
 
 extern PyTypeObject* ndarray_type;  // the class NDArray itself, once it is known
+extern PyTypeObject* leaf_type;
 extern PyTypeObject* entry_type;
 extern PyTypeObject* output_type;
 

@@ -74,5 +74,6 @@ void enter_memory(PyObject* module);
 void enter_kvstore(PyObject* module);
 void enter_eager(PyObject* module);
 void enter_walk(PyObject* module);
+void enter_updates(PyObject* module);
 
 }  // namespace mg

@@ -23,6 +23,7 @@ from ..context import Context
 from ..kvstore.api import capable
 from ..ndarray import NDArray
 from ..nn import Parameter, ParameterDict
+from ..optimizer.together import Together
 
 __all__ = ["Trainer"]
 
@@ -76,6 +77,7 @@ class Trainer:
         self._scale = self._optimizer.rescale_grad
         self._kvstore_params = {"kvstore": kvstore, "update_on_kvstore": update_on_kvstore}
         self._kvstore: Any = None
+        self._together: tuple[int, list[Together]] = (-1, [])
         self._clear_kvstore()
 
     def _clear_kvstore(self) -> None:
@@ -253,6 +255,8 @@ class Trainer:
         """
         self._check_and_rescale_grad(batch_size)
         self._ensure_ready()
+        if self._kvstore is None and self._update_together():
+            return
         with pause():
             fresh = self._fresh(ignore_stale_grad)
             self._allreduce_grads(fresh)
@@ -302,6 +306,43 @@ class Trainer:
                 stacklevel=3,
             )
         self._optimizer.rescale_grad = scale
+
+    def _update_together(self) -> bool:
+        """All Parameters of a context by one native call; False: nothing has been done.
+
+        What was prepared holds as long as no Parameter has changed (`Parameter.changes`).
+        """
+        for _ in range(2):
+            if self._together[0] != Parameter.changes:
+                self._together = Parameter.changes, self._prepare_together()
+            counts = [part.ready() for part in self._together[1]]
+            if -1 not in counts:
+                break
+            self._together = (-1, [])
+        if not counts or min(counts) <= 0:
+            return False
+        for part, count in zip(self._together[1], counts, strict=True):
+            part.run(count)
+        return True
+
+    def _prepare_together(self) -> list[Together]:
+        """One for each context; none where the general way has to do it."""
+        trained = [(i, p) for i, p in enumerate(self._params) if p.grad_req != "null"]
+        if any(p._data is None or p._grad is None or p._stype != "default"
+               or p._grad_stype != "default" for _, p in trained):
+            return []
+        parts = []
+        with pause():
+            for place, updater in enumerate(self._updaters):
+                if type(updater) is not opt.Updater or updater.optimizer is not self._optimizer:
+                    return []
+                part = Together.of(
+                    updater, [i for i, _ in trained], [p._grad[place] for _, p in trained],
+                    [p._data[place] for _, p in trained], own_grads=True)
+                if part is None:
+                    return []
+                parts.append(part)
+        return parts
 
     def _fresh(self, ignore_stale_grad: bool) -> list[int]:
         """Indices of the Parameters to update; stale ones raise before anything has changed."""
@@ -370,15 +411,13 @@ class Trainer:
 
     def _update(self, indices: Sequence[int]) -> None:
         here = not (self._kvstore is not None and self._update_on_kvstore)
-        for i in indices:
-            param = self._params[i]
-            arrays = param.list_data()
-            if here:
-                for updater, data, grad in zip(
-                    self._updaters, arrays, param.list_grad(), strict=True
-                ):
-                    updater(i, grad, data)
-            for data in arrays:
+        params = [self._params[i] for i in indices]
+        if here and params:
+            for place, updater in enumerate(self._updaters):
+                updater(list(indices), [param.list_grad()[place] for param in params],
+                        [param.list_data()[place] for param in params])
+        for param in params:
+            for data in param.list_data():
                 data._fresh_grad = False
 
     def _row_sparse_pull(

@@ -75,6 +75,14 @@ class Parameter:
     (6.0, (2, 3))
     """
 
+    #: Grows whenever anything about any Parameter changes but the numbers in its arrays: who has
+    #: prepared something for Parameters sees by it whether that still holds.
+    changes = 0
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+        Parameter.changes += 1
+
     def __init__(
         self,
         name: str,

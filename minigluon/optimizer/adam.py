@@ -6,7 +6,7 @@ from typing import Any
 
 from .. import ndarray as nd
 from ..ndarray import NDArray
-from .optimizer import Index, Optimizer, State, apply_rule, register
+from .optimizer import Index, Optimizer, State, register
 
 __all__ = ["Adam"]
 
@@ -50,21 +50,7 @@ class Adam(Optimizer):
         """(running mean of the gradient, running mean of its square)."""
         return nd.zeros_like(weight), nd.zeros_like(weight)
 
-    def update(self, index: Index, weight: NDArray, grad: NDArray, state: State) -> None:
-        """One step on `weight`; `state` is the pair of running means."""
-        self._update_count(index)
-        count = self._index_update_count[index]
+    def _as_operator(self, count: int, has_state: bool) -> tuple[str, float, dict[str, Any]]:
         correction = math.sqrt(1.0 - self.beta2**count) / (1.0 - self.beta1**count)
-        mean, var = state
-        apply_rule(
-            "adam_update",
-            weight,
-            [grad, mean, var],
-            lr=self._get_lr(index) * correction,
-            wd=self._get_wd(index),
-            beta1=self.beta1,
-            beta2=self.beta2,
-            epsilon=self.epsilon,
-            rescale_grad=self.rescale_grad,
-            clip_gradient=-1.0 if self.clip_gradient is None else self.clip_gradient,
-        )
+        return "adam_update", correction, {
+            "beta1": self.beta1, "beta2": self.beta2, "epsilon": self.epsilon, **self._common()}

@@ -29,10 +29,8 @@ class Ftrl(Optimizer):
         """(z, n): the linear term and the sum of squared gradients."""
         return nd.zeros_like(weight), nd.zeros_like(weight)
 
-    def update(self, index: Index, weight: NDArray, grad: NDArray, state: State) -> None:
-        """One step on `weight`; `state` is (z, n)."""
-        nd.ftrl_update(weight, grad, *state, out=weight, lamda1=self.lamda1, beta=self.beta,
-                       **self._op_settings(index))
+    def _as_operator(self, count: int, has_state: bool) -> tuple[str, float, dict[str, Any]]:
+        return "ftrl_update", 1.0, {"lamda1": self.lamda1, "beta": self.beta, **self._common()}
 
 
 @register
@@ -55,9 +53,8 @@ class FTML(Optimizer):
         """(d, v, z) of the paper."""
         return tuple(nd.zeros_like(weight) for _ in range(3))
 
-    def update(self, index: Index, weight: NDArray, grad: NDArray, state: State) -> None:
-        """One step on `weight`; `state` is (d, v, z)."""
-        settings = self._op_settings(index)
+    def _as_operator(self, count: int, has_state: bool) -> tuple[str, float, dict[str, Any]]:
+        settings = self._common()
         settings["clip_grad"] = settings.pop("clip_gradient")
-        nd.ftml_update(weight, grad, *state, out=weight, beta1=self.beta1, beta2=self.beta2,
-                       epsilon=self.epsilon, t=self._index_update_count[index], **settings)
+        return "ftml_update", 1.0, {"beta1": self.beta1, "beta2": self.beta2,
+                                    "epsilon": self.epsilon, "t": count, **settings}

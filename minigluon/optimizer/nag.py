@@ -32,3 +32,4 @@ class NAG(SGD):
 
     def __init__(self, momentum: float = 0.0, **kwargs: Any) -> None:
         super().__init__(momentum=momentum, **kwargs)
+        self.aggregate_num = 0

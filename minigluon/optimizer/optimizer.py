@@ -16,7 +16,8 @@ from ..ndarray import NDArray, invoke
 from ..ops import Attrs, Operator, find_operator
 from . import settings as plain
 
-__all__ = ["Index", "Optimizer", "State", "apply_rule", "create", "from_wire", "register"]
+__all__ = ["Index", "Optimizer", "State", "apply_rule", "create", "from_wire", "is_own",
+           "register"]
 
 Index = int | str
 State = Any  # None, an NDArray, or a tuple of states
@@ -59,6 +60,10 @@ class Optimizer:
         multi_precision: keep a float32 copy of float16 weights and update that.
         param_dict: Parameters by index, whose lr_mult and wd_mult are read at each update.
 
+    Attributes:
+        aggregate_num: an optimizer of your own that sets it above 0 is handed lists of up to so
+            many indices, weights, gradients and states of one dtype in ``update``.
+
     >>> sgd = create("sgd", learning_rate=0.5, momentum=0.9)
     >>> sgd.learning_rate, from_wire(*sgd.wire()).momentum
     (0.5, 0.9)
@@ -96,6 +101,7 @@ class Optimizer:
         self.wd = wd
         self.clip_gradient = clip_gradient
         self.multi_precision = multi_precision
+        self.aggregate_num: float = 0
         self.begin_num_update = begin_num_update
         self.num_update = begin_num_update
         self._begin_counts: dict[Index, int] = {}
@@ -114,8 +120,31 @@ class Optimizer:
         return None
 
     def update(self, index: Index, weight: NDArray, grad: NDArray, state: State) -> None:
-        """Change `weight` and `state` in place by the gradient."""
-        raise NotImplementedError(f"{type(self).__name__} must implement update()")
+        """Change `weight` and `state` in place by the gradient; lists of all four are allowed."""
+        if isinstance(index, (list, tuple)):
+            for row in zip(index, weight, grad, state, strict=True):
+                self.update(*row)
+            return
+        self._update_count(index)
+        rule = self._as_operator(self._index_update_count[index], state is not None)
+        if rule is None:
+            raise NotImplementedError(f"{type(self).__name__} must implement update()")
+        name, factor, settings = rule
+        states = state if isinstance(state, (tuple, list)) else () if state is None else (state,)
+        apply_rule(name, weight, [grad, *states], lr=self._get_lr(index) * factor,
+                   wd=self._get_wd(index), **settings)
+
+    def _as_operator(self, count: int, has_state: bool) -> tuple[str, float, dict[str, Any]] | None:
+        """The update as one operator on (weight, grad, *states), where it is no more than that.
+
+        Args:
+            count: the number of the update, from 1. has_state: whether create_state gave one.
+
+        Returns:
+            The operator's name, a factor on the learning rate, and its attributes but lr and wd.
+            Then `update` need not be written, and many weights are updated by one call.
+        """
+        return None
 
     # -- float16 weights ------------------------------------------------------------------------
 
@@ -138,8 +167,14 @@ class Optimizer:
     def update_multi_precision(
         self, index: Index, weight: NDArray, grad: NDArray, state: State
     ) -> None:
-        """`update`, done on the float32 copy for float16 weights."""
-        if self._is_half(weight):
+        """`update`, done on the float32 copy for float16 weights; lists are allowed."""
+        if isinstance(index, (list, tuple)):
+            if any(map(self._is_half, weight)):
+                for row in zip(index, weight, grad, state, strict=True):
+                    self.update_multi_precision(*row)
+            else:
+                self.update(index, weight, grad, state)
+        elif self._is_half(weight):
             inner, master = state
             self.update(index, master, grad.astype("float32"), inner)
             master.astype(weight.dtype).copyto(weight)
@@ -239,15 +274,17 @@ class Optimizer:
         self._update_count(index)
         return self._get_lr(index), self._get_wd(index), self._index_update_count[index]
 
-    def _op_settings(self, index: Index) -> dict[str, Any]:
-        """The attributes that all update operators take, after counting one update."""
-        self._update_count(index)
+    def _common(self) -> dict[str, Any]:
+        """The attributes that all update operators take, but lr and wd."""
         return {
-            "lr": self._get_lr(index),
-            "wd": self._get_wd(index),
             "rescale_grad": self.rescale_grad,
             "clip_gradient": -1.0 if self.clip_gradient is None else self.clip_gradient,
         }
+
+    def _op_settings(self, index: Index) -> dict[str, Any]:
+        """The attributes that all update operators take, after counting one update."""
+        self._update_count(index)
+        return {"lr": self._get_lr(index), "wd": self._get_wd(index), **self._common()}
 
     def _clipped(self, grad: NDArray) -> NDArray:
         if self.clip_gradient is None:
@@ -352,8 +389,17 @@ def create(name: Any, **kwargs: Any) -> Optimizer:
     return made
 
 
+def is_own(thing: Any) -> bool:
+    """Whether the class of an object is minigluon's own, not a user's."""
+    return _is_own(type(thing))
+
+
+def _is_own(cls: type) -> bool:
+    return cls.__module__.partition(".")[0] == __name__.partition(".")[0]
+
+
 def _check_own(cls: type, what: str) -> None:
-    if cls.__module__.partition(".")[0] != __name__.partition(".")[0]:
+    if not _is_own(cls):
         raise NotForThisError(
             f"{what} {cls.__name__} is defined in module '{cls.__module__}', not in minigluon: it "
             "cannot travel by name and settings, because another process would not know the class"

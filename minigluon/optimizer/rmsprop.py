@@ -39,12 +39,9 @@ class RMSProp(Optimizer):
         """(n,), or (n, s, d) when centered."""
         return tuple(nd.zeros_like(weight) for _ in range(3 if self.centered else 1))
 
-    def update(self, index: Index, weight: NDArray, grad: NDArray, state: State) -> None:
-        """One step on `weight`; `state` is what create_state says."""
-        settings = self._op_settings(index)
-        settings.update(gamma1=self.gamma1, epsilon=self.epsilon,
-                        clip_weights=-1.0 if self.clip_weights is None else self.clip_weights)
-        if self.centered:
-            nd.rmspropalex_update(weight, grad, *state, out=weight, gamma2=self.gamma2, **settings)
-        else:
-            nd.rmsprop_update(weight, grad, *state, out=weight, **settings)
+    def _as_operator(self, count: int, has_state: bool) -> tuple[str, float, dict[str, Any]]:
+        settings = {"gamma1": self.gamma1, "epsilon": self.epsilon, **self._common(),
+                    "clip_weights": -1.0 if self.clip_weights is None else self.clip_weights}
+        if not self.centered:
+            return "rmsprop_update", 1.0, settings
+        return "rmspropalex_update", 1.0, {"gamma2": self.gamma2, **settings}

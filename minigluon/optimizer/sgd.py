@@ -4,6 +4,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import ndarray as nd
+from ..base import env_int
 from ..ndarray import NDArray
 from .optimizer import Index, Optimizer, State, apply_rule, register
 
@@ -35,14 +36,16 @@ class SGD(Optimizer):
         super().__init__(**kwargs)
         self.momentum = momentum
         self.lazy_update = lazy_update
+        self.aggregate_num = env_int("MXNET_OPTIMIZER_AGGREGATION_SIZE", 4)
 
     def create_state(self, index: Index, weight: NDArray) -> State:
         """The momentum, or None without one."""
         return nd.zeros_like(weight) if self.momentum else None
 
-    def update(self, index: Index, weight: NDArray, grad: NDArray, state: State) -> None:
-        """One step on `weight`; `state` is the momentum or None."""
-        self._apply(weight, grad, state, self._op_settings(index))
+    def _as_operator(self, count: int, has_state: bool) -> tuple[str, float, dict[str, Any]]:
+        if not has_state:
+            return "sgd_update", 1.0, self._common()
+        return self.momentum_op, 1.0, {"momentum": self.momentum, **self._common()}
 
     def _apply(self, weight: NDArray, grad: NDArray, state: State, settings: dict[str, Any]
                ) -> None:
@@ -55,8 +58,8 @@ class SGD(Optimizer):
         self, index: Index, weight: NDArray, grad: NDArray, state: State
     ) -> None:
         """One step; float16 weights are rounded from their float32 copy."""
-        if not self._is_half(weight):
-            self.update(index, weight, grad, state)
+        if isinstance(index, (list, tuple)) or not self._is_half(weight):
+            super().update_multi_precision(index, weight, grad, state)
             return
         momentum, master = state
         settings = self._op_settings(index)

@@ -34,12 +34,18 @@ class Signum(Optimizer):
         """The momentum, or None without one."""
         return nd.zeros_like(weight) if self.momentum else None
 
+    def _as_operator(self, count: int, has_state: bool
+                     ) -> tuple[str, float, dict[str, Any]] | None:
+        if not has_state:
+            return None  # its weight decay is no multiple of wd
+        return "signum_update", 1.0, {"momentum": self.momentum, "wd_lh": self.wd_lh,
+                                      **self._common()}
+
     def update(self, index: Index, weight: NDArray, grad: NDArray, state: State) -> None:
         """One step on `weight`; `state` is the momentum or None."""
+        if state is not None:
+            super().update(index, weight, grad, state)
+            return
         settings = self._op_settings(index)
-        if state is None:
-            settings["wd"] += self.wd_lh
-            nd.signsgd_update(weight, grad, out=weight, **settings)
-        else:
-            nd.signum_update(weight, grad, state, out=weight, momentum=self.momentum,
-                             wd_lh=self.wd_lh, **settings)
+        settings["wd"] += self.wd_lh
+        nd.signsgd_update(weight, grad, out=weight, **settings)

@@ -12,7 +12,9 @@ from ..base import ArgumentValueError
 from ..context import Context
 from ..files import read_file, replacing
 from ..ndarray import NDArray
-from .optimizer import Index, Optimizer, State
+from .optimizer import Index, Optimizer, State, is_own
+from .sgd import SGD
+from .together import Together
 
 __all__ = ["Updater", "get_updater", "load_states", "save_states"]
 
@@ -31,6 +33,7 @@ class Updater:
         self.optimizer = optimizer
         self.states: dict[Index, State] = {}
         self.states_synced: dict[Index, bool] = {}
+        self._together: tuple[Any, Together | None] = (None, None)
 
     def __call__(
         self,
@@ -40,20 +43,64 @@ class Updater:
     ) -> None:
         """Update one weight, or several at once by lists of equal length."""
         with pause():
-            if isinstance(index, (list, tuple)):
-                for one, g, w in zip(index, grad, weight, strict=True):
-                    self._update(one, g, w)
-            else:
+            if not isinstance(index, (list, tuple)):
                 self._update(index, grad, weight)
+            elif not self._at_once(index, grad, weight):
+                if self._takes_lists():
+                    self._in_lists(index, grad, weight)
+                else:
+                    for one, g, w in zip(index, grad, weight, strict=True):
+                        self._update(one, g, w)
 
     def _update(self, index: Any, grad: Any, weight: Any) -> None:
         self.optimizer._set_current_context(weight.context)
+        state = self.state_of(index, weight)
+        self.optimizer.update_multi_precision(index, weight, grad, state)
+
+    def state_of(self, index: Index, weight: NDArray) -> State:
+        """The state of one weight, on its context; made where there is none yet."""
         if index not in self.states:
             self.states[index] = self.optimizer.create_state_multi_precision(index, weight)
         elif not self.states_synced.get(index):
             self.states[index] = self.sync_state_context(self.states[index], weight.context)
         self.states_synced[index] = True
-        self.optimizer.update_multi_precision(index, weight, grad, self.states[index])
+        return self.states[index]
+
+    def _at_once(self, indices: Sequence[Index], grads: Any, weights: Any) -> bool:
+        """All by one native call, prepared at the first; False: nothing has been done."""
+        key = [*indices, *map(id, grads), *map(id, weights)]
+        prepared = self._together[1] if key == self._together[0] else None
+        if prepared is not None:
+            if prepared.mults != Together.multipliers(self.optimizer, indices):
+                prepared = None
+        count = -1 if prepared is None else prepared.ready()
+        if count < 0:
+            prepared = Together.of(self, indices, grads, weights, own_grads=False)
+            self._together = key, prepared
+            count = 0 if prepared is None else prepared.ready()
+        if prepared is None or count <= 0:
+            return False
+        prepared.run(count)
+        return True
+
+    def _takes_lists(self) -> bool:
+        """Whether a user's class asks for lists. SGD says so by itself; its subclasses need not."""
+        optimizer = self.optimizer
+        return not (optimizer.aggregate_num <= 0 or is_own(optimizer)
+                    or isinstance(optimizer, SGD))
+
+    def _in_lists(self, indices: Sequence[Index], grads: Any, weights: Any) -> None:
+        """As MXNet does it: lists of up to `aggregate_num` weights of one type each."""
+        self.optimizer._set_current_context(weights[0].context)
+        by_type: dict[Any, list[tuple[Any, ...]]] = {}
+        for index, grad, weight in zip(indices, grads, weights, strict=True):
+            row = (index, weight, grad, self.state_of(index, weight))
+            by_type.setdefault(weight.dtype, []).append(row)
+        for rows in by_type.values():
+            most = int(min(self.optimizer.aggregate_num, len(rows)))
+            for begin in range(0, len(rows), most):
+                columns = zip(*rows[begin:begin + most], strict=True)
+                self.optimizer.update_multi_precision(*map(list, columns))  # type: ignore[arg-type]
 
     def sync_state_context(self, state: State, context: Context) -> State:
         """The state with all its arrays on `context`."""

@@ -1,6 +1,10 @@
 // Optimizer updates: one pass over weight, gradient and states, as element-wise programs whose
 // further results are written over the states.
-#include "kernels/elementwise/program.h"
+#include "kernels/update.h"
+
+#include <cmath>
+#include <map>
+
 #include "registry.h"
 
 namespace mg {
@@ -61,8 +65,8 @@ Operand average(Writer& w, Operand state, double decay, Operand fresh) {
   return w(Word::add, w(Word::mul, fresh, 1.0 - decay), kept);
 }
 
-// Each gives the program whose results are the new weight and the new states.
-using Recipe = Program (*)(const Attrs&);
+// Each of these gives the program whose results are the new weight and the new states. What is
+// written over something that is read again later goes through a copy at the end.
 
 Program sgd(const Attrs& attrs) {
   Writer w;
@@ -93,9 +97,12 @@ Program nag_mom(const Attrs& attrs) {
   const Operand ahead = w(Word::add, w.a(0), w(Word::mul, w.a(2), s.momentum * s.momentum));
   const Operand fresh = w(Word::sub, ahead, w(Word::mul, g, s.momentum + 1));
   Operand mom = w(Word::sub, w(Word::mul, w.a(2), s.momentum), g);
-  if (s.wd != 0)
+  Operand kept = fresh;
+  if (s.wd != 0) {
     mom = w(Word::sub, mom, w(Word::mul, w(Word::sub, fresh, w.a(0)), s.lr * s.wd));
-  w.program.outputs = {fresh, mom};
+    kept = w(Word::copy, fresh);
+  }
+  w.program.outputs = {kept, mom};
   return w.program;
 }
 
@@ -123,14 +130,97 @@ Program rmsprop(const Attrs& attrs) {
   return w.program;
 }
 
-// Runs the program of a recipe; its further results are written over the states.
+Program rmspropalex(const Attrs& attrs) {
+  Writer w;
+  const Settings s(attrs);
+  const double gamma1 = attrs.get<double>("gamma1", 0.95);
+  const Operand slope = decayed(w, s);
+  const Operand n = average(w, w.a(2), gamma1, w(Word::square, slope));
+  const Operand g = average(w, w.a(3), gamma1, slope);
+  const Operand spread = w(Word::sub, n, w(Word::square, g));
+  const Operand root = w(Word::sqrt, w(Word::add, spread, attrs.get<double>("epsilon", 1e-8)));
+  const Operand step = w(Word::mul, w(Word::div, slope, root), s.lr);
+  const Operand delta =
+      w(Word::sub, w(Word::mul, w.a(4), attrs.get<double>("gamma2", 0.9)), step);
+  const Operand fresh = w(Word::add, w.a(0), delta);
+  w.program.outputs = {clipped(w, fresh, attrs.get<double>("clip_weights", -1)), n, g, delta};
+  return w.program;
+}
+
+Program signsgd(const Attrs& attrs) {
+  Writer w;
+  const Settings s(attrs);
+  const Operand kept = w(Word::mul, w.a(0), 1.0 - s.lr * s.wd);
+  w.program.outputs = {w(Word::sub, kept, w(Word::mul, w(Word::sign, w.a(1)), s.lr))};
+  return w.program;
+}
+
+Program signum(const Attrs& attrs) {
+  Writer w;
+  const Settings s(attrs);
+  Operand g = prepared(w, s);
+  if (s.wd != 0) g = w(Word::add, w(Word::mul, w.a(0), s.wd), g);
+  const Operand mom = w(Word::sub, w(Word::mul, w.a(2), s.momentum), w(Word::mul, g, 1 - s.momentum));
+  const Operand kept = w(Word::mul, w.a(0), 1.0 - s.lr * attrs.get<double>("wd_lh", 0));
+  w.program.outputs = {w(Word::add, kept, w(Word::mul, w(Word::sign, mom), s.lr)), mom};
+  return w.program;
+}
+
+Program ftrl(const Attrs& attrs) {
+  Writer w;
+  const Settings s(attrs);
+  const double lamda1 = attrs.get<double>("lamda1", 0.01);
+  const Operand g = prepared(w, s);
+  const Operand before = w(Word::sqrt, w.a(3));
+  const Operand n = w(Word::add, w.a(3), w(Word::square, g));
+  const Operand after = w(Word::sqrt, n);
+  const Operand pull = w(Word::div, w(Word::mul, w(Word::sub, after, before), w.a(0)), s.lr);
+  const Operand z = w(Word::add, w.a(2), w(Word::sub, g, pull));
+  const Operand rate =
+      w(Word::add, w(Word::div, w(Word::add, after, attrs.get<double>("beta", 1)), s.lr), s.wd);
+  const Operand step = w(Word::div, w(Word::sub, w(Word::mul, w(Word::sign, z), lamda1), z), rate);
+  const Operand far = w(Word::gt, w(Word::abs, z), lamda1);
+  w.program.outputs = {w(Word::mul, step, far), z, n};
+  return w.program;
+}
+
+Program ftml(const Attrs& attrs) {
+  Writer w;
+  Settings s(attrs);
+  s.clip = attrs.get<double>("clip_grad", -1);
+  const double beta1 = attrs.get<double>("beta1", 0.6), beta2 = attrs.get<double>("beta2", 0.999);
+  const auto t = static_cast<double>(attrs.get<int64_t>("t", 1));
+  const Operand g = decayed(w, s);
+  const Operand v = average(w, w.a(3), beta2, w(Word::square, g));
+  const Operand root = w(Word::sqrt, w(Word::div, v, 1 - std::pow(beta2, t)));
+  const Operand d = w(Word::mul, w(Word::add, root, attrs.get<double>("epsilon", 1e-8)),
+                      (1 - std::pow(beta1, t)) / s.lr);
+  const Operand moved = w(Word::sub, d, w(Word::mul, w.a(2), beta1));
+  const Operand fresh =
+      w(Word::sub, w(Word::mul, g, 1 - beta1), w(Word::mul, moved, w.a(0)));
+  const Operand z = w(Word::add, w(Word::mul, w.a(4), beta1), fresh);
+  w.program.outputs = {w(Word::neg, w(Word::div, z, d)), w(Word::copy, d), v, z};
+  return w.program;
+}
+
+const std::map<std::string, UpdateRule>& rules() {
+  static const std::map<std::string, UpdateRule> all = {
+      {"sgd_update", {sgd, 0}},           {"sgd_mom_update", {sgd_mom, 1}},
+      {"nag_mom_update", {nag_mom, 1}},   {"adam_update", {adam, 2}},
+      {"rmsprop_update", {rmsprop, 1}},   {"rmspropalex_update", {rmspropalex, 3}},
+      {"signsgd_update", {signsgd, 0}},   {"signum_update", {signum, 1}},
+      {"ftrl_update", {ftrl, 2}},         {"ftml_update", {ftml, 3}}};
+  return all;
+}
+
+// Runs the program of a rule; its further results are written over the states.
 class Update final : public Step {
  public:
-  Update(Recipe recipe, const Desc& weight, int states)
-      : recipe_(recipe), weight_(weight), states_(states) {}
+  Update(const UpdateRule& rule, const Desc& weight)
+      : rule_(rule), weight_(weight), states_(rule.states) {}
 
   bool adjust(const Attrs& attrs) override {
-    Program program = recipe_(attrs);
+    Program program = rule_.program(attrs);
     program.inputs = 2 + states_;
     const std::vector<Desc> in(static_cast<size_t>(2 + states_), weight_);
     const std::vector<Desc> out(static_cast<size_t>(1 + states_), weight_);
@@ -149,33 +239,49 @@ class Update final : public Step {
   }
 
   void run(const void* const* in, void* const* out, void* scratch) override {
-    void* results[4] = {out[0]};
+    void* results[5] = {out[0]};
     for (int i = 0; i < states_; ++i) results[i + 1] = mutable_in<void>(in[2 + i]);
     step_->run(in, results, scratch);
   }
 
  private:
-  Recipe recipe_;
+  UpdateRule rule_;
   Desc weight_;
   int states_;
   std::unique_ptr<Step> step_;
 };
 
-template <Recipe recipe, int states>
+template <const char* name>
 std::unique_ptr<Step> make_update(const std::vector<Desc>& in, const std::vector<Desc>& out,
                                   const Attrs& attrs) {
-  if (in.size() != 2 + states) return nullptr;
+  const UpdateRule& rule = rules().at(name);
+  if (in.size() != static_cast<size_t>(2 + rule.states)) return nullptr;
   for (const Desc& one : in)
     if (one.shape != out[0].shape || one.dtype != out[0].dtype) return nullptr;
-  auto step = std::make_unique<Update>(recipe, out[0], states);
+  auto step = std::make_unique<Update>(rule, out[0]);
   return step->adjust(attrs) ? std::move(step) : nullptr;
 }
 
-MG_KERNEL("sgd_update", make_update<sgd, 0>);
-MG_KERNEL("sgd_mom_update", make_update<sgd_mom, 1>);
-MG_KERNEL("nag_mom_update", make_update<nag_mom, 1>);
-MG_KERNEL("adam_update", make_update<adam, 2>);
-MG_KERNEL("rmsprop_update", make_update<rmsprop, 1>);
+#define MG_UPDATE(name)                      \
+  constexpr char name##_word[] = #name;      \
+  MG_KERNEL(#name, make_update<name##_word>)
+
+MG_UPDATE(sgd_update);
+MG_UPDATE(sgd_mom_update);
+MG_UPDATE(nag_mom_update);
+MG_UPDATE(adam_update);
+MG_UPDATE(rmsprop_update);
+MG_UPDATE(rmspropalex_update);
+MG_UPDATE(signsgd_update);
+MG_UPDATE(signum_update);
+MG_UPDATE(ftrl_update);
+MG_UPDATE(ftml_update);
 
 }  // namespace
+
+const UpdateRule* find_update_rule(const std::string& op_name) {
+  auto found = rules().find(op_name);
+  return found == rules().end() ? nullptr : &found->second;
+}
+
 }  // namespace mg

@@ -122,7 +122,7 @@ class Machine final : public Step {
     return true;
   }
 
-  bool inplace(int input, int output) const override {
+  bool may_share(int input, int output) const {
     if (accesses_[input].kind != Access::full) return false;
     const Operand& result = program_.outputs[output];
     for (size_t i = 0; i < program_.code.size(); ++i)
@@ -134,10 +134,21 @@ class Machine final : public Step {
     return true;
   }
 
+  bool inplace(int input, int output) const override { return may_share(input, output); }
+
   void run(const void* const* in, void* const* out, void*) override {
     parallel_for(
-        total_, cost_, [&](int64_t begin, int64_t end) { tiles(in, out, begin, end); },
-        tile_);
+        total_, cost_,
+        [&](int64_t begin, int64_t end) { tiles(in, out, begin, end, numbers_.data()); }, tile_);
+  }
+
+  double cost() const { return cost_; }
+
+  void sweep(const void* const* in, void* const* out, int64_t begin, int64_t end,
+             const double* numbers) const {
+    T given[kPlaces];
+    for (size_t i = 0; i < numbers_.size(); ++i) given[i] = static_cast<T>(numbers[i]);
+    tiles(in, out, begin, end, given);
   }
 
  private:
@@ -243,11 +254,12 @@ class Machine final : public Step {
     return true;
   }
 
-  void tiles(const void* const* in, void* const* out, int64_t begin, int64_t end) const {
+  void tiles(const void* const* in, void* const* out, int64_t begin, int64_t end,
+             const T* numbers) const {
     alignas(64) T registers[kRegisters * kLeastTileBytes / sizeof(T)];
     T* table[kPlaces];
     for (size_t i = 0; i < numbers_.size(); ++i)
-      table[number_place(static_cast<int>(i))] = const_cast<T*>(&numbers_[i]);
+      table[number_place(static_cast<int>(i))] = const_cast<T*>(numbers + i);
     for (int i = 0; i < registers_; ++i) table[register_place(i)] = registers + i * tile_;
     const int inputs = static_cast<int>(accesses_.size());
     for (int64_t p = begin; p < end; p += tile_) {
@@ -298,7 +310,40 @@ std::unique_ptr<Step> machine(Program program, const std::vector<std::vector<int
   return step;
 }
 
+template <class T>
+class MachineSweep final : public Sweep {
+ public:
+  bool prepare(Program program, const Desc& any) {
+    const auto inputs = static_cast<size_t>(program.inputs), outputs = program.outputs.size();
+    return machine_.prepare(std::move(program), std::vector<std::vector<int64_t>>(inputs, any.shape),
+                            std::vector<Desc>(outputs, any), true);
+  }
+  void run(const void* const* in, void* const* out, int64_t begin, int64_t end,
+           const double* numbers) const override {
+    machine_.sweep(in, out, begin, end, numbers);
+  }
+  double cost() const override { return machine_.cost(); }
+  bool inplace(int input, int output) const override { return machine_.may_share(input, output); }
+
+ private:
+  Machine<T> machine_;
+};
+
+template <class T>
+std::unique_ptr<Sweep> sweep_of(Program program, DType dtype) {
+  auto made = std::make_unique<MachineSweep<T>>();
+  if (!made->prepare(std::move(program), Desc{dtype, {1 << 20}})) return nullptr;
+  return made;
+}
+
 }  // namespace
+
+std::unique_ptr<Sweep> make_sweep(Program program, DType dtype) {
+  simplify(&program);
+  if (dtype == DType::f32) return sweep_of<float>(std::move(program), dtype);
+  if (dtype == DType::f64) return sweep_of<double>(std::move(program), dtype);
+  return nullptr;
+}
 
 std::unique_ptr<Step> make_step(Program program, const std::vector<Desc>& in,
                                 const std::vector<std::vector<int64_t>>& views,

@@ -57,4 +57,19 @@ std::unique_ptr<Step> make_step(Program program, const std::vector<Desc>& in,
                                 const std::vector<std::vector<int64_t>>& views,
                                 const std::vector<Desc>& out, bool in_place = false);
 
+// A program over arrays of any size, all of one size in a run, with other numbers in each run.
+class Sweep {
+ public:
+  virtual ~Sweep() = default;
+  // Elements [begin, end). `numbers`: what stands for Program::numbers in this run.
+  virtual void run(const void* const* in, void* const* out, int64_t begin, int64_t end,
+                   const double* numbers) const = 0;
+  virtual double cost() const = 0;  // nanoseconds an element, roughly
+  // Whether this output may be written over that input.
+  virtual bool inplace(int input, int output) const = 0;
+};
+
+// Results are written over inputs; nullptr where a word is not known for the type.
+std::unique_ptr<Sweep> make_sweep(Program program, DType dtype);
+
 }  // namespace mg::elementwise
