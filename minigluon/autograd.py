@@ -19,9 +19,10 @@ from . import tape
 from .base import ArgumentError, ArgumentValueError, GradientError, ShapeError
 from .device import device_of
 from .graph import Entry, Node, inlined
-from .ndarray import NDArray
+from .ndarray import NDArray, wrap
 from .ndarray.backward import as_it_is, heads_of, raw_face_of, run_backward
 from .ops import Operator
+from .ops.storage import Stored
 from .symbol import Symbol
 
 __all__ = [
@@ -218,6 +219,8 @@ def _gradient_of(x: NDArray, found: dict[int, Any], wrapped: bool) -> NDArray:
     value = found[id(x._ag)][1]
     if wrapped:
         return value  # type: ignore[no-any-return]
+    if isinstance(value, Stored):
+        return wrap(value.copy(), x._ctx)
     return NDArray(device_of(x._ctx).array(value, x._data.dtype), x._ctx)
 
 
@@ -227,7 +230,7 @@ def _nd_face(device: Any) -> Any:
 
 def _wrap(raw: Any, source: Any, device: Any) -> NDArray:
     """An NDArray around a remembered array, still tied to where it came from."""
-    x = NDArray(raw, device.ctx)
+    x = wrap(raw, device.ctx)
     x._ag = source
     return x
 
@@ -332,7 +335,7 @@ class Function:
             raw = F is not nd
             given = [dy] if count == 1 else [
                 g if g is not None else F.zeros_like(o) for g, o in zip(dy, out, strict=True)]
-            wrapped = [NDArray(g, ctx) if raw else g for g in given]
+            wrapped = [wrap(g, ctx) if raw else g for g in given]
             with _Scope(not raw, is_training()):
                 grads = _as_list(self.backward(*wrapped))
             if len(grads) != len(inputs):

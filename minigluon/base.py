@@ -44,6 +44,7 @@ __all__ = [
     "MXNetError",
     "NotForThisError",
     "NotImplementedForSymbol",
+    "NotSupportedForSparseNDArray",
     "OutOfRangeError",
     "ParameterMismatch",
     "PeerLost",
@@ -114,6 +115,10 @@ class FileMissingError(FileError, FileNotFoundError):
 
 class NotForThisError(MXNetError, NotImplementedError):
     """A feature that minigluon does not have (yet), or that this object cannot do; names it."""
+
+
+class NotSupportedForSparseNDArray(NotForThisError):
+    """Something that dense arrays can do and sparse ones cannot."""
 
 
 class NotImplementedForSymbol(NotForThisError):

@@ -5,6 +5,7 @@ device's array module. Errors of a body are explained in the operator's words.
 """
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Sequence
 from functools import cache, partial
@@ -14,10 +15,12 @@ from typing import Any
 
 from numpy import asarray, generic
 
-from .base import DTypeError, MXNetError, OutOfRangeError, ShapeError
+from .base import DTypeError, MXNetError, OutOfRangeError, ShapeError, env_bool
 from .device import Device, kernels_of
 from .device.cpu import native
 from .ops import Attrs, Operator, namespace, registry
+from .ops.sparse import form_for
+from .ops.storage import STORED, Stored, dense_of, fill, stype_of
 
 __all__ = ["call", "observing", "prepared", "raw_face"]
 
@@ -25,6 +28,7 @@ Array = Any
 
 _OF_BODIES = (ValueError, TypeError, IndexError, ArithmeticError)  # what NumPy complains with
 _prepared: dict[Operator, Any] = {}
+_log = logging.getLogger(__name__)
 
 
 class _NothingPrepared(dict[Operator, Any]):
@@ -163,7 +167,10 @@ def call(
     if op.needs_rng or op.needs_device:
         attrs = _with_services(op, attrs, device)
     body = op.body
-    kernels = kernels_of(device.type, op.name)
+    stored = not STORED.isdisjoint(map(type, arrays))
+    if stored:
+        body = form_for(op, arrays, attrs) or _dense_body(op, arrays, attrs)
+    kernels = None if stored else kernels_of(device.type, op.name)
     if kernels is not None:
         for when, candidate in kernels:
             if when is None or when(arrays, attrs):
@@ -183,6 +190,30 @@ def call(
         return result
     # NumPy turns arrays of shape () into scalars, which nobody could write to
     return (asarray(result) if isinstance(result, generic) else result,)
+
+
+def _dense_body(op: Operator, arrays: Sequence[Array], attrs: Attrs) -> Callable[..., Any]:
+    """The operator's own body behind inputs that are made dense: it has no form for them."""
+    if attrs.get("lazy_update", True):  # where it is False, dense is what was asked for
+        _tell_fallback(op, tuple(map(stype_of, arrays)))
+
+    def body(xp: Any, *given: Array, **attrs: Any) -> Any:
+        whole = [dense_of(xp, array) for array in given]
+        result = op.body(xp, *whole, **attrs)
+        for name, array, changed in zip(op.input_names, given, whole, strict=False):
+            if name in op.mutates and isinstance(array, Stored):
+                fill(xp, array, changed)
+        return result
+
+    return body
+
+
+@cache
+def _tell_fallback(op: Operator, stypes: tuple[str, ...]) -> None:
+    """Once for each operator and storage types; MXNET_STORAGE_FALLBACK_LOG_VERBOSE=0: never."""
+    if env_bool("MXNET_STORAGE_FALLBACK_LOG_VERBOSE", True) and not op.name.startswith("_"):
+        _log.warning("%s has no form for storage types (%s): its inputs are made dense. "
+                     "MXNET_STORAGE_FALLBACK_LOG_VERBOSE=0 hides this.", op.name, ", ".join(stypes))
 
 
 def _with_services(op: Operator, attrs: Attrs, device: Device) -> Attrs:

@@ -39,6 +39,7 @@ SIDEWAYS |= {("files", "base")}
 # Third-party packages, and the only places that may name them (a folder ends with a slash).
 GUESTS = {
     "numpy": ("",),
+    "scipy": ("ndarray/stored.py",),
     "tqdm": ("gluon/", "contrib/", "callback.py"),
     "cloudpickle": ("kvstore/dist/", "optimizer/"),
     "graphviz": ("visualization.py",),

@@ -62,10 +62,22 @@ def _descs(entries: Sequence[Entry], inputs: Mapping[Node, Desc]) -> dict[Entry,
         entries, {node: desc[1] for node, desc in inputs.items()})
     dtypes = infer_dtype(entries, {node: desc[0] for node, desc in inputs.items()})
     found: dict[Entry, Desc] = {Entry(node, 0): desc for node, desc in inputs.items()}
+    sparse = _maybe_sparse(entries)
     for entry, shape in shapes.entries.items():
         dtype = dtypes.entries.get(entry)
-        if shape is not None and 0 not in shape and dtype is not None:
+        if (shape is not None and 0 not in shape and dtype is not None
+                and entry.node not in sparse):
             found.setdefault(entry, (dtype, shape))
+    return found
+
+
+def _maybe_sparse(entries: Sequence[Entry]) -> set[Node]:
+    """Nodes whose outputs may be row_sparse or csr arrays: nothing is promised of their memory."""
+    found: set[Node] = set()
+    for node in topological(entries):
+        if node.op is not None and (node.op.gives_stored
+                                    or any(entry.node in found for entry in node.inputs)):
+            found.add(node)
     return found
 
 

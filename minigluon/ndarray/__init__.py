@@ -4,6 +4,7 @@ from __future__ import annotations
 from ..ops import drawing_functions as _drawing_functions
 from ..ops import namespace as _namespace
 from ..ops import subspaces as _subspaces
+from . import sparse
 from .control import CONTROL as _CONTROL
 from .creation import (
     BINARY_FUNCTIONS,
@@ -21,13 +22,13 @@ from .creation import (
     to_dlpack_for_write,
     zeros,
 )
-from .ndarray import NDArray, array, invoke, nd_call, waitall
+from .ndarray import NDArray, array, invoke, nd_call, waitall, wrap
 from .saveload import load, load_frombuffer, save
 from .updates import CONTRIB_UPDATES, onehot_encode
 
 _functions = _namespace(nd_call, extra=("out", "name"))
 for _word, _space in _subspaces(_functions).items():
-    globals()[_word] = _space
+    globals().setdefault(_word, _space)  # sparse is a module
 vars(globals()["random"]).update(_drawing_functions(nd_call, NDArray))
 vars(globals()["contrib"]).update(CONTRIB_UPDATES, **_CONTROL)
 for _name, _function in _functions.items():
@@ -59,10 +60,12 @@ __all__ = [
     "onehot_encode",
     "ones",
     "save",
+    "sparse",
     "to_dlpack_for_read",
     "to_dlpack_for_write",
     "true_divide",
     "waitall",
+    "wrap",
     "zeros",
 ]
 __all__ += sorted(

@@ -14,6 +14,7 @@ from ..device import device_of
 from ..device.cpu import native
 from ..device.engine import Failure
 from ..dispatch import raw_face
+from ..ops.storage import STORED, fill
 
 __all__ = ["as_it_is", "deliver", "heads_of", "raw_face_of", "run_backward"]
 
@@ -64,7 +65,9 @@ def deliver(leaf: tape.Leaf, grad: Any) -> None:
     if leaf.grad is None or leaf.req == "null":
         return
     raw = leaf.grad._to_write()
-    if leaf.req == "add":
+    if type(raw) in STORED or type(grad) in STORED:
+        fill(device_of(leaf.grad._ctx).xp, raw, grad, leaf.req == "add")
+    elif leaf.req == "add":
         raw += grad.astype(raw.dtype, copy=False)
     else:
         raw[...] = grad.reshape(raw.shape)
@@ -88,7 +91,8 @@ def heads_of(
                 "with attach_grad(); nothing to differentiate"
             )
         if grad is None:
-            grad = type(head)(device_of(head._ctx).run(_ones_like, [head._sync()], {}), head._ctx)
+            ones = device_of(head._ctx).run(_ones_like, [head._sync()], {})
+            grad = head._dense(ones)
         elif grad.shape != head.shape:
             raise ShapeError(
                 f"backward: head has shape {head.shape}, its head gradient {grad.shape}"
@@ -104,7 +108,7 @@ def raw_face_of(device: Any) -> Any:
 
 
 def _ones_like(xp: Any, array: Any) -> Any:
-    return xp.ones_like(array)
+    return xp.ones(array.shape, array.dtype)
 
 
 def as_it_is(raw: Any, source: Any, device: Any) -> Any:

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ..base import ArgumentError, ArgumentValueError, NotForThisError, dtype_name
+from ..base import ArgumentError, ArgumentValueError, dtype_name
 from ..context import Context, cpu, current_context
 from ..device import device_of
 from ..ops import BINARY, find_operator
-from .ndarray import NDArray, array, binary, invoke, nd_call
+from .ndarray import NDArray, array, binary, invoke, nd_call, sparse_class
 
 __all__ = [
     "BINARY_FUNCTIONS", "arange", "concatenate", "empty", "eye", "from_dlpack", "from_numpy",
@@ -35,7 +35,7 @@ def _shape(shape: Any) -> tuple[int, ...]:
 def _fill(name: str, shape: Any, ctx: Context | None, dtype: Any, out: NDArray | None,
           stype: str | None = None, **more: Any) -> NDArray:
     if stype not in (None, "default"):
-        raise NotForThisError(f"storage type '{stype}' is not built yet")
+        return sparse_class(stype).empty(_shape(shape), ctx, dtype)  # type: ignore[no-any-return]
     op = find_operator(name)
     attrs = op.parse({"shape": _shape(shape), "dtype": dtype_name(dtype or "float32"), **more})
     result = invoke(op, [], attrs, out, ctx)
@@ -65,7 +65,7 @@ def empty(shape: Any, ctx: Context | None = None, dtype: Any = None,
           stype: str | None = None) -> NDArray:
     """An array with unset values. Args: shape, ctx (current), dtype (float32)."""
     if stype not in (None, "default"):
-        raise NotForThisError(f"storage type '{stype}' is not built yet")
+        return sparse_class(stype).empty(_shape(shape), ctx, dtype)  # type: ignore[no-any-return]
     ctx = ctx or current_context()
     return NDArray(device_of(ctx).empty(_shape(shape), dtype_name(dtype or "float32")), ctx)
 

@@ -12,7 +12,6 @@ from ..base import (
     ArgumentValueError,
     DTypeError,
     MXNetError,
-    NotForThisError,
     ShapeError,
     dtype_name,
 )
@@ -23,11 +22,13 @@ from ..device.engine import Failure, Var, wait_all
 from ..dispatch import call as dispatch_call
 from ..dispatch import observing, prepared
 from ..ops import BINARY, Attrs, Operator, attach_methods, find_operator
+from ..ops.storage import STORED, RowPatch, Stored, dense_of, fill, put_rows
 from .backward import run_backward
 from .index import fit, index_key, scalar_view
 from .lost import lost_results
 
-__all__ = ["NDArray", "array", "binary", "invoke", "nd_call", "waitall"]
+__all__ = ["NDArray", "array", "binary", "enter_sparse_class", "invoke", "nd_call", "raw_on",
+           "sparse_class", "waitall", "wrap"]
 
 _HOST = ("cpu", "cpu_pinned", "cpu_shared")
 _INPLACE = (
@@ -98,7 +99,7 @@ class NDArray(_Base):  # type: ignore[misc]
         return self._var
 
     def _view(self, raw: Any) -> NDArray:
-        view = NDArray(raw, self._ctx)
+        view = wrap(raw, self._ctx)
         view._var = self._variable()
         return view
 
@@ -108,8 +109,11 @@ class NDArray(_Base):  # type: ignore[misc]
         return var.lost() if var is not None and var.busy else None
 
     def _write(self, value: Any) -> None:
-        """Fill with raw values (broadcast, cast); the buffer stays the same."""
-        self._to_write()[...] = value
+        """Fill with raw values (broadcast, cast; sparse ones, too); the buffer stays the same."""
+        if isinstance(value, Stored):
+            fill(device_of(self._ctx).xp, self._to_write(), value)
+        else:
+            self._to_write()[...] = value
 
     # -- description ---------------------------------------------------------------------------
 
@@ -142,7 +146,7 @@ class NDArray(_Base):  # type: ignore[misc]
 
     @property
     def stype(self) -> str:
-        """Storage type; always 'default' (dense)."""
+        """Storage type: 'default' (dense); sparse arrays say 'row_sparse' or 'csr'."""
         return "default"
 
     @property
@@ -276,7 +280,7 @@ class NDArray(_Base):  # type: ignore[misc]
         if failure is not None:
             other._variable().fail(failure)
             return other
-        other._write(_raw_on(self, other._ctx))
+        other._write(raw_on(self, other._ctx))
         return other
 
     def as_in_context(self, context: Context) -> NDArray:
@@ -293,10 +297,8 @@ class NDArray(_Base):  # type: ignore[misc]
         return nd_call(_CAST, (self,), {"dtype": name})  # type: ignore[no-any-return]
 
     def tostype(self, stype: str) -> NDArray:
-        """This array; sparse storage is not built yet."""
-        if stype != "default":
-            raise NotForThisError(f"tostype: storage type '{stype}' is not built yet")
-        return self
+        """A copy in another storage type: 'default', 'row_sparse' or 'csr'."""
+        return nd_call(_CAST_STORAGE, (self,), {"stype": stype})  # type: ignore[no-any-return]
 
     # -- shape ---------------------------------------------------------------------------------
 
@@ -357,7 +359,7 @@ class NDArray(_Base):  # type: ignore[misc]
             if failure is not None:
                 self._variable().fail(failure)
                 return
-            value = _raw_on(value, self._ctx)
+            value = dense_of(device_of(self._ctx).xp, raw_on(value, self._ctx))
         elif not isinstance(value, (int, float, np.number)):
             if value is None:
                 raise ArgumentError(f"assignment x[{key!r}] = None: expected a number or an array")
@@ -424,15 +426,17 @@ class NDArray(_Base):  # type: ignore[misc]
 
         Args:
             grad_req: 'write' replaces the gradient at each backward, 'add' sums, 'null' keeps none.
-            stype: storage type of the gradient; only 'default'.
+            stype: storage type of the gradient; None: that of this array.
         """
         if grad_req not in ("write", "add", "null"):
             raise ArgumentValueError(
                 f"attach_grad: grad_req: expected 'write', 'add' or 'null', got {grad_req!r}"
             )
-        if stype not in (None, "default"):
-            raise NotForThisError(f"attach_grad: gradient storage '{stype}' is not built yet")
-        grad = NDArray(device_of(self._ctx).run(_zeros_like, [self._data], {}), self._ctx)
+        stype = self.stype if stype is None else stype
+        if stype == "default":
+            grad = NDArray(device_of(self._ctx).run(_zeros_like, [self._data], {}), self._ctx)
+        else:
+            grad = sparse_class(stype).empty(self.shape, self._ctx, self.dtype)
         self._ag = tape.Leaf(None, grad, grad_req)
 
     @property
@@ -448,6 +452,10 @@ class NDArray(_Base):  # type: ignore[misc]
     def _fresh_grad(self, fresh: bool) -> None:
         if type(self._ag) is tape.Leaf:
             self._ag.fresh = bool(fresh)
+
+    def _dense(self, raw: Any) -> NDArray:
+        """A dense array on the same context."""
+        return NDArray(raw, self._ctx)
 
     def detach(self) -> NDArray:
         """The same array (shared memory), cut off from the recorded graph."""
@@ -470,7 +478,33 @@ class NDArray(_Base):  # type: ignore[misc]
 
 
 def _zeros_like(xp: Any, array: Any) -> Any:
-    return xp.zeros_like(array)
+    return xp.zeros(array.shape, array.dtype)
+
+
+_sparse_classes: dict[str, Any] = {}  # by storage type
+
+
+def enter_sparse_class(stype: str, cls: Any) -> None:
+    """Make the class known that wraps raw arrays of a sparse storage type."""
+    _sparse_classes[stype] = cls
+
+
+def sparse_class(stype: str) -> Any:
+    """The class of NDArrays of a sparse storage type."""
+    try:
+        return _sparse_classes[stype]
+    except KeyError:
+        raise ArgumentValueError(f"storage type: expected 'default', 'row_sparse' or 'csr', "
+                                 f"got {stype!r}") from None
+
+
+def wrap(raw: Any, ctx: Context) -> NDArray:
+    """An NDArray of the class that fits how `raw` is stored."""
+    if type(raw) in STORED:
+        if raw.stype == "default":
+            return NDArray(raw.dense(device_of(ctx).xp), ctx)
+        return sparse_class(raw.stype)(raw, ctx)  # type: ignore[no-any-return]
+    return NDArray(raw, ctx)
 
 
 def _one(value: NDArray | list[NDArray]) -> NDArray:
@@ -488,12 +522,14 @@ def _rebuild(host: np.ndarray[Any, Any], ctx: Context) -> NDArray:
     return NDArray(device.array(host), ctx)
 
 
-def _raw_on(source: NDArray, ctx: Context) -> Any:
+def raw_on(source: NDArray, ctx: Context) -> Any:
     """The raw array of `source`, on the kind of device `ctx` is (copied only between kinds)."""
     raw = source._sync()
     here, there = device_of(source._ctx), device_of(ctx)
     if here.type == there.type:
         return raw
+    if isinstance(raw, Stored):
+        return raw.each(lambda part: there.array(here.to_host(part)))
     host = here.to_host(raw)
     return host if there.type == "cpu" else there.array(host)
 
@@ -560,7 +596,7 @@ def invoke(
     visible = op.visible(attrs)
     shown = [_own(raw, raws, device) for raw in results[:visible]]
     if out is None:
-        outputs = [NDArray(raw, ctx) for raw in shown]
+        outputs = [wrap(raw, ctx) for raw in shown]
     else:
         outputs = _write_out(op, shown, out)
     if flags.recording:
@@ -580,6 +616,8 @@ def invoke(
 
 def _own(raw: Any, raws: list[Any], device: Any) -> Any:
     """A contiguous array that shares no memory with the inputs (bodies may return views)."""
+    if isinstance(raw, Stored):
+        return raw.copy() if any(raw is given for given in raws) else raw
     base = raw.base
     if base is None:
         for given in raws:
@@ -621,7 +659,10 @@ def _write_out(op: Operator, raws: list[Any], out: NDArray | Sequence[NDArray]) 
     for target, raw in zip(targets, raws, strict=True):
         if target.shape != raw.shape:
             raise ShapeError(f"{op.name}: out= has shape {target.shape}, the result {raw.shape}")
-        target._write(raw)
+        if type(raw) is RowPatch and raw.whole is target._to_write():
+            put_rows(device_of(target._ctx).xp, raw.whole, raw.indices, raw.data)
+        else:
+            target._write(raw)
     return targets
 
 
@@ -669,6 +710,7 @@ _BINARY_OPS = {word: tuple(find_operator(name) for name in names)
                for word, names in BINARY.items()}
 _RESHAPE, _GETITEM = find_operator("Reshape"), find_operator("_getitem")
 _TRANSPOSE, _COPY, _CAST = (find_operator(n) for n in ("transpose", "_copy", "Cast"))
+_CAST_STORAGE = find_operator("cast_storage")
 _NEGATIVE, _ABS = find_operator("negative"), find_operator("abs")
 _NUMBERS = (int, float, np.generic)
 
@@ -779,6 +821,11 @@ def array(source: Any, ctx: Context | None = None, dtype: Any = None) -> NDArray
     >>> mx.nd.array([1, 2]).dtype.__name__
     'float32'
     """
+    if hasattr(source, "tocsr"):
+        return sparse_class("csr").from_scipy(source, ctx, dtype)  # type: ignore[no-any-return]
+    if isinstance(source, NDArray) and source.stype != "default":
+        made = source.copyto(ctx or current_context())
+        return made if dtype is None else made.astype(dtype)
     if isinstance(source, NDArray):
         ctx = ctx or current_context()
         host = source.asnumpy()

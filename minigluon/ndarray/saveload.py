@@ -4,8 +4,12 @@ The layout (little endian), as MXNet's ``src/ndarray/ndarray.cc`` reads and writ
 
     u64 0x112, u64 0, u64 number of arrays, the arrays, u64 number of names, the names
     name:   u64 length, UTF-8 bytes
-    array:  u32 0xF993FAC9, i32 storage type (0 = dense), u32 rank, i64 sizes,
-            i32 device type, i32 device number, i32 element type, the values
+    array:  u32 0xF993FAC9, i32 storage type (0 dense, 1 row_sparse, 2 csr),
+            where it is sparse: u32 rank, i64 sizes of the values,
+            u32 rank, i64 sizes, i32 device type, i32 device number, i32 element type,
+            where it is sparse, for each of its index arrays (row_sparse: indices; csr: indptr,
+            indices): i32 element type, u32 rank, i64 sizes,
+            the values, the index arrays
     before: u32 0xF993FAC8, u32 rank, i64 sizes, ...           (version 1)
             u32 rank, u32 sizes, ...                           (before 1.0)
 
@@ -24,7 +28,8 @@ from ..base import ArgumentError, ArgumentValueError, DTypeError, MXNetError, No
 from ..context import Context, cpu
 from ..device import device_of, num_gpus
 from ..files import read_file, replacing
-from .ndarray import NDArray
+from ..ops.storage import Csr, RowSparse, Stored
+from .ndarray import NDArray, wrap
 
 __all__ = ["load", "load_frombuffer", "save"]
 
@@ -32,7 +37,7 @@ _LIST_MAGIC = 0x112
 _V1, _V2, _V3 = 0xF993FAC8, 0xF993FAC9, 0xF993FACA
 _DTYPES = ("float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool")
 _FLAGS = {name: flag for flag, name in enumerate(_DTYPES)}
-_STORAGE = {1: "row_sparse", 2: "csr"}
+_SPARSE = {"row_sparse": 1, "csr": 2}
 _MAX_RANK = 32
 
 Arrays = NDArray | Sequence[NDArray] | Mapping[str, NDArray]
@@ -113,17 +118,16 @@ def _named(data: Any) -> tuple[list[str], list[NDArray]]:
 def _write(file: BinaryIO, names: list[str], arrays: list[NDArray]) -> None:
     file.write(struct.pack("<QQQ", _LIST_MAGIC, 0, len(arrays)))
     for array in arrays:
+        if array.stype != "default":
+            _write_sparse(file, array)
+            continue
         host = np.ascontiguousarray(array.asnumpy())
-        flag = _FLAGS.get(host.dtype.name)
-        if flag is None:
-            raise DTypeError(f"nd.save: the format has no element type {host.dtype}; "
-                             f"cast to one of {', '.join(_DTYPES)}")
+        flag = _flag(host)
         if host.size == 0:
             raise MXNetError(f"nd.save: an array of shape {host.shape} has no values; the format "
                              "can hold it only under np_shape semantics")
         ctx = array.context
-        file.write(struct.pack("<IiI", _V2, 0, host.ndim))
-        file.write(struct.pack(f"<{host.ndim}q", *host.shape))
+        file.write(struct.pack("<Ii", _V2, 0) + _sizes(host.shape))
         file.write(struct.pack("<iii", ctx.device_typeid, ctx.device_id, flag))
         file.write(host.astype(host.dtype.newbyteorder("<"), copy=False).data)
     file.write(struct.pack("<Q", len(names)))
@@ -131,6 +135,31 @@ def _write(file: BinaryIO, names: list[str], arrays: list[NDArray]) -> None:
         text = name.encode()
         file.write(struct.pack("<Q", len(text)))
         file.write(text)
+
+
+def _write_sparse(file: BinaryIO, array: NDArray) -> None:
+    raw = array._sync().each(device_of(array.context).to_host)
+    index = [raw.indices] if raw.stype == "row_sparse" else [raw.indptr, raw.indices]
+    ctx = array.context
+    file.write(struct.pack("<Ii", _V2, _SPARSE[raw.stype]))
+    file.write(_sizes(raw.data.shape) + _sizes(raw.shape))
+    file.write(struct.pack("<iii", ctx.device_typeid, ctx.device_id, _flag(raw.data)))
+    for part in index:
+        file.write(struct.pack("<i", _flag(part)) + _sizes(part.shape))
+    for part in (raw.data, *index):
+        file.write(np.ascontiguousarray(part, part.dtype.newbyteorder("<")).data)
+
+
+def _sizes(shape: Sequence[int]) -> bytes:
+    return struct.pack(f"<I{len(shape)}q", len(shape), *shape)
+
+
+def _flag(host: Any) -> int:
+    flag = _FLAGS.get(host.dtype.name)
+    if flag is None:
+        raise DTypeError(f"nd.save: the format has no element type {host.dtype}; "
+                         f"cast to one of {', '.join(_DTYPES)}")
+    return flag
 
 
 # -- reading ------------------------------------------------------------------------------------
@@ -185,38 +214,63 @@ class _Reader:
         except UnicodeDecodeError as error:
             raise MXNetError(f"{self.source}: a name is not UTF-8; the file is damaged") from error
 
-    def shape(self) -> tuple[int, ...]:
+    def shape(self, magic: int) -> tuple[int, ...]:
         """Rank and sizes, in whichever of the format's three versions they are written."""
-        (magic,) = self.unpack("I")
         if magic == _V3:
             raise MXNetError(f"{self.source}: saved under np_shape semantics, where 0 is a size "
                              "and () a shape; load it under the same semantics")
-        if magic == _V2:
-            (storage,) = self.unpack("i")
-            if storage != 0:
-                kind = _STORAGE.get(storage, f"number {storage}")
-                raise NotForThisError(f"{self.source}: arrays of storage type {kind} "
-                                      "are not built yet")
         rank, unit = (self.unpack("I")[0], "q") if magic in (_V1, _V2) else (magic, "I")
         if rank > _MAX_RANK:
             raise MXNetError(f"{self.source}: not an array at byte {self.place} (rank {rank})")
         return self.unpack(f"{rank}{unit}")
 
     def array(self, place: int) -> NDArray:
-        shape = self.shape()
+        (magic,) = self.unpack("I")
+        storage = self.unpack("i")[0] if magic == _V2 else 0
+        if storage:
+            return self.sparse(place, storage)
+        shape = self.shape(magic)
         if not shape or any(size < 1 for size in shape):
             raise MXNetError(f"{self.source}: array {place} has shape {shape}; an array without "
                              "values cannot be loaded")
         kind, number, flag = self.unpack("iii")
+        dtype = self.dtype(flag, place)
+        ctx = _home(kind, number)
+        return NDArray(device_of(ctx).array(self.values(shape, dtype), dtype), ctx)
+
+    def dtype(self, flag: int, place: int) -> np.dtype[Any]:
         if not 0 <= flag < len(_DTYPES):
             raise MXNetError(f"{self.source}: array {place} has unknown element type {flag}")
-        dtype = np.dtype(_DTYPES[flag])
+        return np.dtype(_DTYPES[flag])
+
+    def values(self, shape: Sequence[int], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
         count = 1
         for size in shape:
             count *= size
         raw = np.frombuffer(self.take(count * dtype.itemsize), dtype.newbyteorder("<"))
+        return raw.reshape(shape)
+
+    def sparse(self, place: int, storage: int) -> NDArray:
+        if storage not in _SPARSE.values():
+            raise MXNetError(f"{self.source}: array {place} has unknown storage type {storage}")
+        self.shape(_V2)  # of the values: MXNet may write it before it knows it
+        shape = self.shape(_V2)
+        kind, number, flag = self.unpack("iii")
+        index = []
+        for _ in range(storage):  # row_sparse has one index array, csr two
+            index.append((self.dtype(*self.unpack("i"), place), self.shape(_V2)))
+        if not shape or any(len(sizes) != 1 for _, sizes in index) or any(
+                size < 0 for one in (shape, *(sizes for _, sizes in index)) for size in one):
+            raise MXNetError(f"{self.source}: array {place} has sizes {shape}, {index}; the file "
+                             "is damaged")
+        kept = (index[-1][1][0], *(shape[1:] if storage == 1 else ()))
+        data = self.values(kept, self.dtype(flag, place))
+        first, *rest = [self.values(sizes, dtype).astype(np.int64) for dtype, sizes in index]
+        raw: Stored = Csr(shape, data, rest[0], first) if rest else RowSparse(shape, first, data)
+        raw.check(full=True)  # type: ignore[attr-defined]
         ctx = _home(kind, number)
-        return NDArray(device_of(ctx).array(raw.reshape(shape), dtype), ctx)
+        native = raw.astype(data.dtype.newbyteorder("="))
+        return wrap(native.each(device_of(ctx).array), ctx)
 
 
 def _home(kind: int, number: int) -> Context:

@@ -1,5 +1,6 @@
 """What operators mean: pure functions of arrays. Importing this room enters all of them."""
 from . import (
+    adagrad,
     adamw,
     arrange,
     attention,
@@ -36,6 +37,9 @@ from .custom import OpenOperator
 from .drawing import drawing_functions
 from .face import BINARY, attach_methods, function, namespace, subspaces
 from .operator import Attrs, Operator, find_operator, operator, registry
+
+# isort: split
+from . import sparse  # hangs on records of all the others
 
 __all__ = [
     "BINARY", "Attrs", "OpenOperator", "Operator", "attach_methods", "attr_key", "attr_text",

@@ -84,12 +84,15 @@ class Operator:
         mutates: names of inputs that the body writes to.
         small_steps: the body is many small matrix products in a row; threads inside one of them
             cost more than they bring.
+        gives_stored: of dense inputs, too, it may make a row_sparse or csr array.
+        forms: bodies for row_sparse and csr inputs (``ops/sparse`` hangs them here).
         aux: names of inputs that are auxiliary states in a symbol (running statistics).
         direct: ``direct(arrays, device)`` -> tuple, for a record that runs itself and needs
             nothing from dispatch (a compiled graph); else None.
     """
 
     direct: Callable[[Sequence[Any], Any], tuple[Any, ...]] | None = None
+    forms: tuple[Any, ...] = ()
 
     def __init__(
         self,
@@ -108,6 +111,7 @@ class Operator:
         methods: Sequence[str] = (),
         output_names: Sequence[str] = ("output",),
         small_steps: bool = False,
+        gives_stored: bool = False,
     ) -> None:
         self.name = name
         self.body = body
@@ -124,6 +128,7 @@ class Operator:
         self.methods = tuple(methods)
         self.output_names = tuple(output_names)
         self.small_steps = small_steps
+        self.gives_stored = gives_stored
         self._read_signature()
         self.single = num_outputs == 1
 

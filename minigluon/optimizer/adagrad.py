@@ -6,7 +6,7 @@ from typing import Any
 from .. import ndarray as nd
 from ..base import ArgumentValueError, ShapeError
 from ..ndarray import NDArray
-from .optimizer import Index, Optimizer, State, register
+from .optimizer import Index, Optimizer, State, apply_rule, register
 
 __all__ = ["AdaGrad", "GroupAdaGrad"]
 
@@ -39,6 +39,10 @@ class AdaGrad(Optimizer):
 
     def update(self, index: Index, weight: NDArray, grad: NDArray, state: State) -> None:
         """One step on `weight`; `state` is the sum of squares."""
+        if grad.stype == "row_sparse":
+            apply_rule("_sparse_adagrad_update", weight, [grad, state],
+                       epsilon=self.float_stable_eps, **self._op_settings(index))
+            return
         lr, wd, _ = self._rates(index)
         g = self._clipped(grad * self.rescale_grad)
         state += g * g
@@ -65,13 +69,13 @@ class GroupAdaGrad(Optimizer):
         """The sum of the mean squares of each row, shape (rows, 1)."""
         if weight.ndim != 2:
             raise ShapeError(f"GroupAdaGrad: expected a matrix, got a weight of {weight.shape}")
-        return nd.zeros((weight.shape[0], 1), ctx=weight.context, dtype=weight.dtype)
+        return nd.zeros((weight.shape[0], 1), ctx=weight.context, dtype=weight.dtype,
+                        stype=weight.stype)
 
     def update(self, index: Index, weight: NDArray, grad: NDArray, state: State) -> None:
         """One step on `weight`; `state` is the history of the rows."""
-        lr, wd, _ = self._rates(index)
-        if wd:
+        settings = self._op_settings(index)
+        if wd := settings.pop("wd"):
             raise ArgumentValueError(f"GroupAdaGrad has no weight decay; got wd={wd}")
-        g = self._clipped(grad * self.rescale_grad)
-        state += nd.mean(g * g, axis=1, keepdims=True)
-        weight -= lr * (g / nd.sqrt(state + self.float_stable_eps))
+        apply_rule("_contrib_group_adagrad_update", weight, [grad, state],
+                   epsilon=self.float_stable_eps, **settings)

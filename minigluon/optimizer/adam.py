@@ -4,7 +4,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .. import ndarray as nd
 from ..ndarray import NDArray
 from .optimizer import Index, Optimizer, State, register
 
@@ -48,7 +47,7 @@ class Adam(Optimizer):
 
     def create_state(self, index: Index, weight: NDArray) -> State:
         """(running mean of the gradient, running mean of its square)."""
-        return nd.zeros_like(weight), nd.zeros_like(weight)
+        return self._zeros(weight, self.lazy_update), self._zeros(weight, self.lazy_update)
 
     def _as_operator(self, count: int, has_state: bool) -> tuple[str, float, dict[str, Any]]:
         correction = math.sqrt(1.0 - self.beta2**count) / (1.0 - self.beta1**count)

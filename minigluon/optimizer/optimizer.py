@@ -130,6 +130,8 @@ class Optimizer:
         if rule is None:
             raise NotImplementedError(f"{type(self).__name__} must implement update()")
         name, factor, settings = rule
+        if grad.stype != "default" and "lazy_update" in find_operator(name).attr_names:
+            settings = {**settings, "lazy_update": getattr(self, "lazy_update", True)}
         states = state if isinstance(state, (tuple, list)) else () if state is None else (state,)
         apply_rule(name, weight, [grad, *states], lr=self._get_lr(index) * factor,
                    wd=self._get_wd(index), **settings)
@@ -290,6 +292,13 @@ class Optimizer:
         if self.clip_gradient is None:
             return grad
         return nd.clip(grad, -self.clip_gradient, self.clip_gradient)
+
+    @staticmethod
+    def _zeros(weight: NDArray, lazy: bool) -> NDArray:
+        """A state of zeros, stored as the weight where rows are updated alone, else dense."""
+        if lazy or weight.stype == "default":
+            return nd.zeros_like(weight)  # type: ignore[attr-defined, no-any-return]
+        return nd.zeros(weight.shape, weight.context, weight.dtype)
 
     @staticmethod
     def _norm(array: NDArray) -> float:

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import ndarray as nd
 from ..base import env_int
 from ..ndarray import NDArray
 from .optimizer import Index, Optimizer, State, apply_rule, register
@@ -40,7 +39,7 @@ class SGD(Optimizer):
 
     def create_state(self, index: Index, weight: NDArray) -> State:
         """The momentum, or None without one."""
-        return nd.zeros_like(weight) if self.momentum else None
+        return self._zeros(weight, self.lazy_update) if self.momentum else None
 
     def _as_operator(self, count: int, has_state: bool) -> tuple[str, float, dict[str, Any]]:
         if not has_state:

@@ -5,7 +5,7 @@ import minigluon as mx
 
 
 @pytest.mark.parametrize("space,name,message", [
-    ("sparse", "csr_matrix", "no operator 'csr_matrix' in 'sparse'"),
+    ("sparse", "csr_matriks", "did you mean 'csr_matrix'"),
     ("linalg", "gem2", "did you mean 'gemm2'"),
 ])
 def test_missing_names_of_a_space(space, name, message):

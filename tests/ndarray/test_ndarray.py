@@ -244,8 +244,9 @@ def test_creation():
     assert nd.concatenate([nd.ones((1, 2)), nd.zeros((2, 2))]).shape == (3, 2)
     with pytest.raises(ValueError, match="negative"):
         nd.zeros((-1,))
-    with pytest.raises(NotImplementedError, match="row_sparse"):
-        nd.zeros((2, 2), stype="row_sparse")
+    assert nd.zeros((2, 2), stype="row_sparse").stype == "row_sparse"
+    with pytest.raises(ValueError, match="'rows'"):
+        nd.zeros((2, 2), stype="rows")
 
 
 def test_moveaxis_equals_numpy():

@@ -124,9 +124,12 @@ def test_damage_is_named(content, said):
         nd.load_frombuffer(content)
 
 
-def test_sparse_arrays_are_not_built_yet():
+def test_damage_of_sparse_arrays_is_named():
     content = listed(struct.pack("<Ii", 0xF993FAC9, 1) + bytes(60))
-    with pytest.raises(NotImplementedError, match="row_sparse"):
+    with pytest.raises(mx.MXNetError, match="damaged"):
+        nd.load_frombuffer(content)
+    content = listed(struct.pack("<Ii", 0xF993FAC9, 7) + bytes(60))
+    with pytest.raises(mx.MXNetError, match="storage type 7"):
         nd.load_frombuffer(content)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 import samples_detection
 import samples_linalg
 import samples_misc
+import samples_sparse
 import samples_spatial
 from sample import Sample
 
@@ -13,5 +14,6 @@ SAMPLES: dict[str, list[Sample]] = {
     **samples_detection.SAMPLES,
     **samples_linalg.SAMPLES,
     **samples_misc.SAMPLES,
+    **samples_sparse.SAMPLES,
     **samples_spatial.SAMPLES,
 }

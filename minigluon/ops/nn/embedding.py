@@ -6,8 +6,9 @@ from typing import Any
 from ..attrs import DType
 from ..operator import Attrs, MaybeShape, operator
 from ..rules import like_shape, merge_shapes
+from ..storage import RowSparse, dense_of, row_sums
 
-__all__ = ["embedding", "embedding_grad"]
+__all__ = ["embedding", "embedding_grad", "embedding_grad_rows"]
 
 
 def _embedding_shape(shapes: list[MaybeShape], attrs: Attrs) -> tuple[list[MaybeShape],
@@ -26,7 +27,8 @@ def _embedding_dtype(dtypes: list[Any], attrs: Attrs) -> tuple[list[Any], list[A
 
 def _embedding_gradient(F: Any, dy: Any, out: Any, data: Any, weight: Any,
                         **attrs: Any) -> list[Any]:
-    return [None, F._embedding_grad(dy, data, weight, **attrs)]
+    back = F._embedding_grad_rows if attrs["sparse_grad"] else F._embedding_grad
+    return [None, back(dy, data, weight, **attrs)]
 
 
 def _rows(xp: Any, data: Any, count: int) -> Any:
@@ -44,7 +46,7 @@ def embedding(
     Args:
         data: row numbers, of any element type. weight: the table.
         input_dim, output_dim: rows and columns of the table. dtype: its element type.
-        sparse_grad: accepted; the gradient is a dense array for now.
+        sparse_grad: the gradient for `weight` is a row_sparse array of the rows looked up.
 
     Shapes:
         data (*S), weight (input_dim, output_dim) -> (*S, output_dim).
@@ -71,14 +73,27 @@ def embedding_grad(
     dtype: DType = "float32", sparse_grad: bool = False,  # type: ignore[assignment]
 ) -> Any:
     """Gradient of Embedding for its table: each row's gradients summed."""
-    total = xp.zeros(weight.shape, xp.float32 if weight.dtype == xp.float16 else weight.dtype)
-    rows = _rows(xp, data, input_dim).reshape(-1)
-    if rows.size:
-        # sorted, each row's gradients are neighbours: one sum over a stretch for each row
-        order = xp.argsort(rows, kind="stable")
-        rows = rows[order]
-        starts = xp.concatenate((xp.zeros(1, rows.dtype), xp.flatnonzero(xp.diff(rows)) + 1))
-        sums = xp.add.reduceat(dy.reshape(-1, output_dim)[order], starts, axis=0,
-                               dtype=total.dtype)
-        total[rows[starts]] = sums
+    wide = xp.float32 if weight.dtype == xp.float16 else weight.dtype
+    total = xp.zeros(weight.shape, wide)
+    found, sums = _summed(xp, dy, data, input_dim, output_dim, wide)
+    total[found] = sums
     return total.astype(weight.dtype, copy=False)
+
+
+@operator("_embedding_grad_rows", infer=like_shape(2), gives_stored=True,
+          infer_dtype=lambda dtypes, attrs: (dtypes, [dtypes[2]]), gradient=_grad_gradient)
+def embedding_grad_rows(
+    xp: Any, dy: Any, data: Any, weight: Any, *, input_dim: int, output_dim: int,
+    dtype: DType = "float32", sparse_grad: bool = True,  # type: ignore[assignment]
+) -> Any:
+    """Gradient of Embedding for its table: a row_sparse array of the rows looked up."""
+    wide = xp.float32 if weight.dtype == xp.float16 else weight.dtype
+    rows, sums = _summed(xp, dy, data, input_dim, output_dim, wide)
+    return RowSparse(weight.shape, rows, sums.astype(weight.dtype, copy=False))
+
+
+def _summed(xp: Any, dy: Any, data: Any, input_dim: int, output_dim: int, dtype: Any
+            ) -> tuple[Any, Any]:
+    """The rows looked up, each once, and the sums of their gradients."""
+    rows = _rows(xp, data, input_dim).reshape(-1)
+    return row_sums(xp, rows, dense_of(xp, dy).reshape(-1, output_dim), dtype)
