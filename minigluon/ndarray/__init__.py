@@ -24,7 +24,7 @@ from .creation import (
 )
 from .ndarray import NDArray, array, invoke, nd_call, waitall, wrap
 from .saveload import load, load_frombuffer, save
-from .updates import CONTRIB_UPDATES, onehot_encode
+from .updates import CONTRIB_UPDATES, onehot_encode, reset_arrays
 
 _functions = _namespace(nd_call, extra=("out", "name"))
 for _word, _space in _subspaces(_functions).items():
@@ -59,6 +59,7 @@ __all__ = [
     "moveaxis",
     "onehot_encode",
     "ones",
+    "reset_arrays",
     "save",
     "sparse",
     "to_dlpack_for_read",

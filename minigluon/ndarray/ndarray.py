@@ -576,7 +576,8 @@ def invoke(
     elif ctx is None:
         ctx = current_context()
     if op.mutates:
-        for name, x in zip(op.input_names, inputs, strict=False):
+        names = op.input_names * len(inputs) if op.variadic else op.input_names
+        for name, x in zip(names, inputs, strict=False):
             if name in op.mutates and failure is None:
                 x._to_write()
     device = device_of(ctx)

@@ -1,14 +1,16 @@
-"""``nd.contrib``'s AdamW steps, for one weight or several; ``nd.onehot_encode``."""
+"""``nd.contrib``'s AdamW and LAMB steps for one weight or several; ``onehot_encode``,
+``reset_arrays``."""
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
+from ..base import ArgumentValueError
 from ..ops import find_operator
 from .creation import full
 from .ndarray import NDArray, nd_call
 
-__all__ = ["CONTRIB_UPDATES", "onehot_encode"]
+__all__ = ["CONTRIB_UPDATES", "onehot_encode", "reset_arrays"]
 
 
 def _scale(rescale_grad: Any, like: NDArray, dtype: Any) -> NDArray:
@@ -75,12 +77,72 @@ def multi_mp_adamw_update(weights: Sequence[NDArray], grads: Sequence[NDArray],
             for w, g, m, v, w32, lr, wd, eta, target in rows]
 
 
+def multi_lamb_update(weights: Sequence[NDArray], grads: Sequence[NDArray],
+                      mean: Sequence[NDArray], var: Sequence[NDArray], step_count: Sequence[int],
+                      lrs: Sequence[float], wds: Sequence[float],
+                      out: Sequence[NDArray] | None = None, num_tensors: int = 0,
+                      **kwargs: Any) -> list[NDArray]:
+    """One step of LAMB for each of several weights, with own count, lr and wd.
+
+    Args:
+        weights, grads, mean, var: arrays, those of one weight of one shape; mean and var change.
+        step_count, lrs, wds: numbers, one for each weight. num_tensors: take so many only.
+        out: where the new weights go. kwargs: attributes of ``lamb_update_phase1`` and ``phase2``.
+    """
+    outs = out if out is not None else [None] * len(weights)
+    rows = _rows(num_tensors, weights, grads, mean, var, step_count, lrs, wds, outs)
+    return [_lamb("", (w, g, m, v), w, t, lr, wd, target, kwargs)
+            for w, g, m, v, t, lr, wd, target in rows]
+
+
+def multi_mp_lamb_update(weights: Sequence[NDArray], grads: Sequence[NDArray],
+                         mean: Sequence[NDArray], var: Sequence[NDArray],
+                         weights32: Sequence[NDArray], step_count: Sequence[int],
+                         lrs: Sequence[float], wds: Sequence[float],
+                         out: Sequence[NDArray] | None = None, num_tensors: int = 0,
+                         **kwargs: Any) -> list[NDArray]:
+    """One step of LAMB for each of several float16 weights that have float32 copies."""
+    outs = out if out is not None else [None] * len(weights)
+    rows = _rows(num_tensors, weights, grads, mean, var, weights32, step_count, lrs, wds, outs)
+    return [_lamb("mp_", (w, g, m, v, w32), w32, t, lr, wd, target, kwargs)
+            for w, g, m, v, w32, t, lr, wd, target in rows]
+
+
+def _lamb(kind: str, arrays: tuple[NDArray, ...], master: NDArray, t: int, lr: float, wd: float,
+          out: NDArray | None, settings: dict[str, Any]) -> NDArray:
+    bounds = {name: settings[name] for name in ("lower_bound", "upper_bound") if name in settings}
+    rest = {name: value for name, value in settings.items() if name not in bounds}
+    step = nd_call(find_operator(f"{kind}lamb_update_phase1"), arrays, {"t": t, "wd": wd, **rest})
+    lengths = [nd_call(find_operator("norm"), (array,), {}) for array in (master, step)]
+    found: NDArray = nd_call(find_operator(f"{kind}lamb_update_phase2"),
+                             (arrays[0], step, *lengths, *arrays[4:]),
+                             {"lr": lr, "out": out, **bounds})
+    return found
+
+
 def _rows(size: int, *columns: Sequence[Any]) -> list[tuple[Any, ...]]:
     return list(zip(*columns, strict=True))[:size or None]
 
 
 CONTRIB_UPDATES = {function.__name__: function for function in (
-    adamw_update, mp_adamw_update, multi_adamw_update, multi_mp_adamw_update)}
+    adamw_update, mp_adamw_update, multi_adamw_update, multi_mp_adamw_update, multi_lamb_update,
+    multi_mp_lamb_update)}
+
+
+def reset_arrays(*arrays: NDArray, num_arrays: int | None = None) -> None:
+    """Set all elements of all arrays to 0.
+
+    >>> import minigluon as mx
+    >>> x = mx.nd.ones((2,))
+    >>> mx.nd.reset_arrays(x, num_arrays=1)
+    >>> x.asnumpy().tolist()
+    [0.0, 0.0]
+    """
+    if num_arrays not in (None, len(arrays)):
+        raise ArgumentValueError(f"reset_arrays: num_arrays: expected {len(arrays)}, the number "
+                                 f"of arrays, got {num_arrays}")
+    for array in arrays:
+        array[:] = 0
 
 
 def onehot_encode(indices: NDArray, out: NDArray) -> NDArray:

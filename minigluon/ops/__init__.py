@@ -14,6 +14,7 @@ from . import (
     init,
     join,
     linalg,
+    multi,
     nn,
     order,
     places,

@@ -15,10 +15,12 @@ import numpy as np
 
 from ..base import ArgumentValueError, DTypeError, dtype_name
 
-__all__ = ["Axes", "DType", "Key", "Scalar", "Shape", "attr_key", "attr_text", "parser_for"]
+__all__ = ["Axes", "DType", "Floats", "Key", "Scalar", "Shape", "attr_key", "attr_text",
+           "parser_for"]
 
 # Annotation words for operator bodies. To a type checker they are what the body receives.
 Shape = tuple[int, ...]
+Floats = tuple[float, ...]
 Axes = typing.Union[int, tuple[int, ...], None]  # noqa: UP007 - one form on every Python
 
 
@@ -105,6 +107,13 @@ def _parse_shape(value: Any) -> tuple[int, ...]:
     return tuple(_parse_int(item) for item in value)
 
 
+def _parse_floats(value: Any) -> tuple[float, ...]:
+    value = _literal(value) if isinstance(value, str) else value
+    if isinstance(value, (int, float, np.generic)):
+        return (float(value),)
+    return tuple(_parse_float(item) for item in value)
+
+
 def _parse_axes(value: Any) -> int | tuple[int, ...] | None:
     value = _literal(value) if isinstance(value, str) else value
     if value is None:
@@ -151,6 +160,7 @@ _PLAIN: dict[Any, tuple[Parser, str]] = {
     str: (_parse_str, "a string"),
     DType: (dtype_name, "an element type"),
     Shape: (_parse_shape, "a tuple of integers"),
+    Floats: (_parse_floats, "a tuple of numbers"),
     Axes: (_parse_axes, "an axis, a tuple of axes, or None"),
     tuple: (_parse_tuple, "a tuple"),
     Key: (_parse_key, "an index: integers, slices, None, Ellipsis, lists of integers"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 import samples_detection
 import samples_linalg
 import samples_misc
+import samples_multi
 import samples_sparse
 import samples_spatial
 from sample import Sample
@@ -15,5 +16,6 @@ SAMPLES: dict[str, list[Sample]] = {
     **samples_linalg.SAMPLES,
     **samples_misc.SAMPLES,
     **samples_sparse.SAMPLES,
+    **samples_multi.SAMPLES,
     **samples_spatial.SAMPLES,
 }

@@ -171,7 +171,7 @@ def test_inputs_stay_unless_they_are_states(name: str, sample: Any) -> None:
     given = _copies(arrays)
     outputs = _run(op, given, sample.attrs)
     for place, (before, after) in enumerate(zip(arrays, given, strict=True)):
-        if op.variadic or op.input_names[place] not in op.mutates:
+        if op.input_names[0 if op.variadic else place] not in op.mutates:
             np.testing.assert_array_equal(before, after)
             assert name in _PASSING_ON or not any(
                 np.shares_memory(after, output) for output in outputs)
