@@ -9,7 +9,7 @@ import numpy as np
 from . import context
 from . import ndarray as nd
 from . import random as mx_random
-from .base import NotForThisError, dtype_name
+from .base import dtype_name
 from .context import Context, current_context
 from .device import num_gpus
 from .gluon.data.vision import MNIST
@@ -29,7 +29,8 @@ __all__ = [
     "check_numeric_gradient", "check_symbolic_backward", "check_symbolic_forward",
     "default_context", "default_dtype", "download", "get_atol", "get_cifar10", "get_mnist",
     "get_mnist_iterator", "get_mnist_ubyte", "get_rtol", "get_zip_data", "list_gpus",
-    "rand_ndarray", "rand_shape_2d", "rand_shape_3d", "rand_shape_nd", "random_arrays", "same",
+    "rand_ndarray", "rand_shape_2d", "rand_shape_3d", "rand_shape_nd", "rand_sparse_ndarray",
+    "random_arrays", "same",
     "set_default_context", "simple_forward",
 ]
 
@@ -155,10 +156,38 @@ def random_arrays(*shapes: tuple[int, ...]) -> Any:
 
 def rand_ndarray(shape: tuple[int, ...], stype: str = "default", density: float | None = None,
                  dtype: Any = None, ctx: Context | None = None) -> NDArray:
-    """An NDArray of uniform random values in [-1, 1); only the dense storage type is built."""
+    """An NDArray of uniform random values in [-1, 1).
+
+    Args:
+        shape: sizes. stype: storage type. density: share of the rows (row_sparse) or elements (csr)
+            that are kept; drawn when None. dtype: element type. ctx: context.
+    """
     if stype != "default":
-        raise NotForThisError(f"rand_ndarray: storage type '{stype}' is not built yet")
+        return rand_sparse_ndarray(shape, stype, density, dtype)[0].as_in_context(
+            ctx or current_context())
     return nd.array(np.random.uniform(-1, 1, shape), ctx=ctx, dtype=dtype or default_dtype())
+
+
+def rand_sparse_ndarray(shape: tuple[int, ...], stype: str, density: float | None = None,
+                        dtype: Any = None) -> tuple[NDArray, Any]:
+    """A sparse NDArray of random values, and its parts as arrays.
+
+    Args:
+        shape: sizes; two of them for csr. stype: 'row_sparse' or 'csr'.
+        density: share of the rows (row_sparse) or elements (csr) kept; drawn when None.
+
+    Returns:
+        The array, and (data, indices) of a row_sparse or (indptr, indices, data) of a csr one.
+    """
+    density = np.random.rand() if density is None else density
+    places = shape[:1] if stype == "row_sparse" else shape
+    kept = np.random.rand(*places) < density
+    kept = kept.reshape(kept.shape + (1,) * (len(shape) - kept.ndim))
+    values = np.random.uniform(0.1, 1, shape) * np.where(np.random.rand(*shape) < 0.5, -1, 1)
+    made = nd.array(values * kept, dtype=dtype or default_dtype()).tostype(stype)
+    if stype == "csr":
+        return made, (made.indptr, made.indices, made.data)
+    return made, (made.data, made.indices)
 
 
 def get_mnist() -> dict[str, Host]:

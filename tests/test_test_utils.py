@@ -54,8 +54,12 @@ def test_random_data():
     assert len(test_utils.rand_shape_2d()) == 2 and len(test_utils.rand_shape_3d()) == 3
     array = test_utils.rand_ndarray((3, 4), dtype="float64")
     assert array.shape == (3, 4) and array.dtype == np.float64
-    with pytest.raises(NotImplementedError, match="csr"):
-        test_utils.rand_ndarray((3, 4), "csr")
+    for stype in ("csr", "row_sparse"):
+        sparse = test_utils.rand_ndarray((30, 40), stype, density=0.3)
+        sparse.check_format()
+        assert sparse.stype == stype and 0 < (sparse.asnumpy() != 0).mean() < 0.7
+    made, (data, indices) = test_utils.rand_sparse_ndarray((9, 2, 3), "row_sparse", 1.0)
+    assert data.shape == (9, 2, 3) and indices.shape == (9,) and made.stype == "row_sparse"
     first, second = test_utils.random_arrays((2,), (3, 1))
     assert first.dtype == np.float32 and second.shape == (3, 1)
 

@@ -199,6 +199,12 @@ class Trainer:
         self._params_to_init = [param for param in self._params_to_init if param._deferred_init]
         if self._kvstore is None or not ready:
             return
+        for param in ready:
+            if param._stype != "default":  # its rows are fetched when they are needed
+                self._kvstore.init(self._param2idx[param.name], param._arrays()[0])
+        ready = [param for param in ready if param._stype == "default"]
+        if not ready:
+            return
         keys = [self._param2idx[param.name] for param in ready]
         copies = [param.list_data() for param in ready]
         if capable(self._kvstore, kvs.KVStoreBase.BATCH):
@@ -353,7 +359,7 @@ class Trainer:
         for _, param in trained:
             _check_reached(param)
         for i, param in trained:
-            stale = [data.context for data in param.list_data() if not data._fresh_grad]
+            stale = [data.context for data in param._arrays() if not data._fresh_grad]
             if stale and not ignore_stale_grad:
                 raise UserWarning(
                     f"Gradient of Parameter `{param.name}` on context {stale[0]} has not been "
@@ -372,10 +378,15 @@ class Trainer:
         if store is None:
             return
         indices = self._pushed(indices)
+        sparse = [i for i in indices if self._params[i]._stype != "default"
+                  or self._params[i]._grad_stype != "default"]
+        everything = indices
+        indices = [i for i in indices if i not in sparse]
         grads = [self._params[i].list_grad() for i in indices]
         outs = [self._params[i].list_data() for i in indices] if self._update_on_kvstore else grads
         if self._distributed and self._update_on_kvstore:
             self._send_settings()
+        self._exchange_rows(sparse)
         if capable(store, kvs.KVStoreBase.BATCH):
             if indices:
                 store.pushpull(list(indices), grads, out=outs, priority=[-i for i in indices])
@@ -386,7 +397,18 @@ class Trainer:
                 else:
                     store.pushpull(i, grad, out=out, priority=-i)
         if self._distributed and self._update_on_kvstore:
-            self._optimizer._update_count(indices)  # so that learning_rate shows the schedule
+            self._optimizer._update_count(everything)  # so that learning_rate shows the schedule
+
+    def _exchange_rows(self, indices: Sequence[int]) -> None:
+        """Push row_sparse gradients; pull what a dense weight needs, rows of others when asked."""
+        store = self._kvstore
+        for i in indices:
+            param = self._params[i]
+            grads = param.list_grad()
+            store.push(i, grads, priority=-i)
+            if param._stype == "default":
+                outs = param._arrays() if self._update_on_kvstore else grads
+                store.pull(i, outs, priority=-i, ignore_sparse=self._distributed)
 
     def _pushed(self, indices: Sequence[int]) -> Sequence[int]:
         """The keys of this step. All workers must push the same ones: stale gradients as zeros."""
@@ -397,8 +419,7 @@ class Trainer:
             if param.grad_req != "null" and not param._deferred_init
         ]
         for i in set(everyone).difference(indices):
-            for grad in self._params[i].list_grad():
-                grad[:] = 0
+            self._params[i].zero_grad()
         return everyone
 
     def _send_settings(self) -> None:
@@ -415,9 +436,9 @@ class Trainer:
         if here and params:
             for place, updater in enumerate(self._updaters):
                 updater(list(indices), [param.list_grad()[place] for param in params],
-                        [param.list_data()[place] for param in params])
+                        [param._arrays()[place] for param in params])
         for param in params:
-            for data in param.list_data():
+            for data in param._arrays():
                 data._fresh_grad = False
 
     def _row_sparse_pull(
@@ -426,7 +447,10 @@ class Trainer:
         """Fetch the rows `row_id` of a row_sparse parameter from the store."""
         self._ensure_ready()
         key = self._param2idx[parameter.name]
-        self._kvstore.row_sparse_pull(key, out=out, row_ids=row_id, priority=-key)
+        if full_idx and not self._distributed:
+            self._kvstore.pull(key, out=out, priority=-key, ignore_sparse=False)
+        else:
+            self._kvstore.row_sparse_pull(key, out=out, row_ids=row_id, priority=-key)
 
     # -- files ----------------------------------------------------------------------------------
 

@@ -144,7 +144,13 @@ def _copies(arrays: Any) -> list[list[NDArray]]:
             copies.append([one])
         elif one.grad_req != "null":
             copies.append(one.list_grad())
-    return copies
+    return [[_kept(array) for array in same] for same in copies]
+
+
+def _kept(array: Any) -> Any:
+    """What a sparse array keeps, sharing its memory; the rest is zero and stays so."""
+    sparse = isinstance(array, NDArray) and array.stype != "default"
+    return array.data if sparse else array
 
 
 def _square_sum(array: NDArray) -> NDArray:

@@ -123,8 +123,17 @@ class KVStoreBase:
     def row_sparse_pull(
         self, key: Keys, out: Values = None, priority: Any = 0, row_ids: Any = None
     ) -> None:
-        """Fill row_sparse arrays with the rows asked for."""
-        raise self._lacks("row_sparse_pull (row_sparse storage is not built yet)")
+        """Fill row_sparse arrays with the rows asked for; all others of their rows are zero.
+
+        Args:
+            key: one key, or a list; its value is row_sparse.
+            out: a row_sparse array or one per device; with a list of keys, a list with such an
+                entry for each key.
+            priority: a hint, as in `push`.
+            row_ids: an NDArray of row numbers, in any order, shape and number type, for all of
+                `out`, or one for each array; repeated numbers count once.
+        """
+        raise self._lacks("row_sparse_pull")
 
     # -- updates --------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import ndarray as nd
 from .. import optimizer as opt
 from ..base import ArgumentError, KVStoreError, ShapeError
 from ..context import cpu
@@ -12,6 +13,7 @@ from ..ndarray import NDArray
 from .api import Key, KeyKind, Keys, KVStoreBase, Updater, Values, check_arrays, group
 from .compression import Packed, Residuals, codec_of, merge
 from .reduce import reduce
+from .rows import dense_and_sparse, rows_asked
 
 __all__ = ["KVStore"]
 
@@ -89,7 +91,8 @@ class KVStore(KVStoreBase):
             raise ShapeError(
                 f"KVStore: key {key!r} has shape {stored.shape}, got {arrays[0].shape}"
             )
-        if self._residuals is None or stored.dtype != np.float32:
+        sparse = any(array.stype != "default" for array in arrays)
+        if self._residuals is None or stored.dtype != np.float32 or sparse:
             return reduce(arrays, stored.context)
         codec = self._residuals.codec
         codes = [
@@ -111,8 +114,22 @@ class KVStore(KVStoreBase):
     ) -> None:
         for one, arrays in self._grouped("pull", key, out).items():
             stored = self._stored(one)
-            for array in arrays:
+            for array in dense_and_sparse(arrays, ignore_sparse):
                 stored.copyto(array)
+
+    def row_sparse_pull(
+        self, key: Keys, out: Values = None, priority: Any = 0, row_ids: Any = None
+    ) -> None:
+        asked = rows_asked(key, out, row_ids)
+        self._kind.check(list(asked))
+        for one, arrays in asked.items():
+            stored = self._stored(one)
+            if stored.stype != "row_sparse":
+                raise KVStoreError(f"row_sparse_pull of key {one!r}: it holds a dense value; "
+                                   "init it with a row_sparse array, or use pull")
+            for array, rows in arrays:
+                ids = nd.array(rows, stored.context, "int64")
+                nd.sparse.retain(stored, ids).copyto(array)
 
     def pushpull(self, key: Keys, value: Values, out: Values = None, priority: Any = 0) -> None:
         self.push(key, value, priority)

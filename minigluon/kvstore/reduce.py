@@ -4,6 +4,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from .. import ndarray as nd
 from ..base import KVStoreError
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ def reduce(arrays: Sequence[NDArray], ctx: Context) -> NDArray:
                 f"KVStore: the values of one key must agree, got shape {first.shape} of "
                 f"{first.dtype.__name__} and shape {other.shape} of {other.dtype.__name__}"
             )
+    if any(array.stype != "default" for array in arrays):
+        there = [array.as_in_context(ctx) for array in arrays]
+        return nd.add_n(*there)  # type: ignore[attr-defined, no-any-return]
     total = first.copyto(ctx)  # always a new array
     raw = total._to_write()
     for other in rest:

@@ -171,7 +171,7 @@ class Embedding(HybridBlock):
     Args:
         input_dim: number of vectors. output_dim: their size. dtype: of the vectors.
         weight_initializer: what they start from.
-        sparse_grad: gradients of storage type row_sparse (not built yet).
+        sparse_grad: gradients of storage type row_sparse: of the vectors looked up alone.
 
     Shapes: (...) -> (..., output_dim).
     """

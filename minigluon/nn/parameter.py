@@ -14,7 +14,6 @@ from ..base import (
     ArgumentValueError,
     DeferredInitializationError,
     MXNetError,
-    NotForThisError,
     ParameterMismatch,
     ShapeError,
     dtype_name,
@@ -66,7 +65,9 @@ class Parameter:
         init: initializer, or its name, that only this parameter uses.
         allow_deferred_init: initialize() may come before the shape is known.
         differentiable: False for running statistics: grad_req stays 'null'.
-        stype, grad_stype: storage types; only 'default' is built so far.
+        stype: 'row_sparse' for a table of which each step needs few rows: the values live in the
+            Trainer's KVStore and `row_sparse_data` fetches rows. grad_stype: storage type of the
+            gradient; 'row_sparse' where few rows have one (``Embedding(sparse_grad=True)``).
 
     >>> import minigluon as mx
     >>> weight = mx.gluon.Parameter("weight", shape=(2, 3))
@@ -196,9 +197,6 @@ class Parameter:
             warnings.warn(f"Parameter '{self.name}' is already initialized, ignoring. "
                           "Set force_reinit=True to re-initialize.", stacklevel=2)
             return
-        if self._stype != "default":
-            raise NotForThisError(f"Parameter '{self.name}': storage type '{self._stype}' "
-                                  "is not built yet")
         self._data = self._grad = None
         if init is None:
             init = default_init if self.init is None else self.init
@@ -232,16 +230,15 @@ class Parameter:
 
     def _put(self, data: NDArray, ctx_list: Sequence[Context]) -> None:
         """Copies of `data` on all contexts; other threads see them once they are complete."""
+        data = _stored_as(data, self._stype)
         arrays = [data.copyto(ctx) for ctx in ctx_list]
         self._grad = self._gradients(arrays) if self._grad_req != "null" else None
         self._ctx_list = list(ctx_list)
         self._data = arrays
 
     def _gradients(self, arrays: list[NDArray]) -> list[NDArray]:
-        if self._grad_stype != "default":
-            raise NotForThisError(f"Parameter '{self.name}': gradients of storage type "
-                                  f"'{self._grad_stype}' are not built yet")
-        grads = [nd.zeros(array.shape, dtype=array.dtype, ctx=array.context) for array in arrays]
+        grads = [nd.zeros(array.shape, array.context, array.dtype, self._grad_stype)
+                 for array in arrays]
         autograd.mark_variables(arrays, grads, self._grad_req)
         return grads
 
@@ -329,9 +326,7 @@ class Parameter:
     def list_data(self) -> list[NDArray]:
         """The values on every context, in the order of `list_ctx`."""
         self._dense("list_data()")
-        if self._data is None:
-            raise self._missing()
-        return list(self._data)
+        return self._arrays()
 
     def _with_grad(self) -> list[NDArray] | None:
         if self._data is not None and self._grad is None:
@@ -359,18 +354,37 @@ class Parameter:
         raise MXNetError(f"Parameter '{self.name}' has not been initialized")
 
     def row_sparse_data(self, row_id: NDArray) -> NDArray:
-        """The rows `row_id` of a row_sparse parameter (none is built yet)."""
-        raise self._no_rows("row_sparse_data()")
+        """The rows `row_id` of a row_sparse parameter, fetched from the Trainer's KVStore.
+
+        Returns:
+            A row_sparse array of the parameter's shape on row_id's context; it is the variable
+            whose gradient backward computes.
+        """
+        return self._fetched(row_id, "row_sparse_data()", everywhere=False)[0]
 
     def list_row_sparse_data(self, row_id: NDArray) -> list[NDArray]:
-        """The rows `row_id` of a row_sparse parameter on every context (none is built yet)."""
-        raise self._no_rows("list_row_sparse_data()")
+        """The rows `row_id` of a row_sparse parameter on every context."""
+        return self._fetched(row_id, "list_row_sparse_data()", everywhere=True)
 
-    def _no_rows(self, call: str) -> MXNetError:
-        if self._stype == "default":
-            return MXNetError(f"Parameter '{self.name}': {call} is for row_sparse parameters, this "
-                              "one is dense. Please use data() instead.")
-        return NotForThisError(f"Parameter '{self.name}': row_sparse parameters are not built yet")
+    def _fetched(self, row_id: NDArray, call: str, everywhere: bool) -> list[NDArray]:
+        if not isinstance(row_id, NDArray):
+            raise ArgumentError(f"{call}: row_id: expected an NDArray, got {type(row_id).__name__}")
+        if self._stype != "row_sparse":
+            raise MXNetError(f"Parameter '{self.name}': {call} is for row_sparse parameters, this "
+                             f"one is {self._stype}. Please use data() instead.")
+        if self._trainer is None:
+            raise MXNetError(f"Parameter '{self.name}': {call} fetches rows from the KVStore of "
+                             "the parameter's Trainer; make a Trainer with it first")
+        arrays = self._arrays() if everywhere else [self._on(self._data, row_id.context)]
+        with autograd.pause():
+            self._trainer._row_sparse_pull(self, arrays, row_id)
+        return arrays
+
+    def _arrays(self) -> list[NDArray]:
+        """The arrays on every context, however they are stored."""
+        if self._data is None:
+            raise self._missing()
+        return list(self._data)
 
     def set_data(self, data: Any) -> None:
         """Set the values on every context; unknown sizes are taken from `data`."""
@@ -395,7 +409,7 @@ class Parameter:
     def zero_grad(self) -> None:
         """Set the gradients to zero; nothing where there are none."""
         for grad in self._grad or ():
-            grad[:] = 0
+            grad._write(0)
 
     def reset_ctx(self, ctx: Context | Sequence[Context]) -> None:
         """Move the parameter to other contexts; values are averaged over the present ones."""
@@ -412,8 +426,13 @@ class Parameter:
 
     def _reduce(self) -> NDArray:
         """The value in host memory, averaged over the contexts."""
-        arrays = [array.copyto(cpu()) for array in self.list_data()]
-        if len(arrays) == 1:
+        if self._stype == "row_sparse" and self._trainer is not None:
+            whole = nd.zeros(self.shape, cpu(), self.dtype, self._stype)
+            rows = nd.arange(0, self.shape[0], ctx=cpu(), dtype="int64")
+            self._trainer._row_sparse_pull(self, whole, rows, full_idx=True)
+            return whole
+        arrays = [array.copyto(cpu()) for array in self._arrays()]
+        if self._stype != "default" or len(arrays) == 1:
             return arrays[0]
         return nd.add_n(*arrays) / len(arrays)  # type: ignore[attr-defined, no-any-return]
 
@@ -443,6 +462,17 @@ class Parameter:
         init = self.init.dumps() if isinstance(self.init, initializer.Initializer) else self.init
         return {"shape": self.shape, "dtype": self.dtype, "lr_mult": self.lr_mult,
                 "wd_mult": self.wd_mult, "init": init, "stype": self._stype}
+
+
+def _stored_as(data: NDArray, stype: str) -> NDArray:
+    """`data` in a storage type; a row_sparse value of a parameter has all its rows."""
+    if data.stype == stype:
+        return data
+    data = data if data.stype == "default" else data.tostype("default")
+    if stype == "row_sparse":
+        rows = nd.arange(0, data.shape[0], ctx=data.context, dtype="int64")
+        return nd.sparse.row_sparse_array((data, rows), data.shape, data.context)
+    return data if stype == "default" else data.tostype(stype)
 
 
 def _shape(shape: int | Sequence[int]) -> Shape:

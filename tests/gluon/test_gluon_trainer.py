@@ -135,7 +135,7 @@ def test_who_updates_dense_parameters(
 def test_who_updates_sparse_parameters(
     stype: str, grad_stype: str, store: str, wish: Any, effect: Any
 ) -> None:
-    """The decision alone: sparse arrays themselves are not built yet."""
+    """The decision alone; `test_sparse_training.py` trains."""
     x = _param()
     x._stype, x._grad_stype = stype, grad_stype
     kv = _Dist(store) if "dist" in store else store

@@ -247,8 +247,16 @@ def test_embedding_gradient_adds_up():
         y = layer(index)
     y.backward()
     assert layer.weight.grad().asnumpy()[:, 0].tolist() == [0, 20481, 0, 1, 0]
-    with pytest.raises(NotImplementedError, match="row_sparse"):
-        nn.Embedding(5, 2, sparse_grad=True).initialize()
+    sparse = nn.Embedding(5, 2, sparse_grad=True)
+    sparse.initialize()
+    for _ in range(2):  # eager, then hybridized
+        with autograd.record():
+            y = sparse(index)
+        y.backward()
+        grad = sparse.weight.grad()
+        assert grad.stype == "row_sparse" and grad.indices.asnumpy().tolist() == [1, 3]
+        assert grad.data.asnumpy()[:, 0].tolist() == [20481, 1]
+        sparse.hybridize()
 
 
 def test_dropout_along_axes():

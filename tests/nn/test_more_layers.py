@@ -159,9 +159,19 @@ def test_sync_batch_norm_is_batch_norm() -> None:
         np.testing.assert_allclose(first, second, rtol=1e-5, atol=1e-6)
 
 
-def test_sparse_embedding_is_refused() -> None:
-    with pytest.raises(mx.base.NotForThisError, match="row_sparse"):
-        contrib_nn.SparseEmbedding(3, 4)
+def test_sparse_embedding_fetches_rows() -> None:
+    layer = contrib_nn.SparseEmbedding(5, 2, weight_initializer="ones")
+    layer.initialize()
+    with pytest.raises(RuntimeError, match="Trainer"):
+        layer(nd.array([1]))
+    trainer = mx.gluon.Trainer(layer.collect_params(), "sgd", {"learning_rate": 1.0})
+    with mx.autograd.record():
+        y = layer(nd.array([[1, 3], [1, 1]]))
+    assert y.shape == (2, 2, 2)
+    y.backward()
+    trainer.step(1)
+    assert layer.weight.row_sparse_data(nd.arange(5)).asnumpy()[:, 0].tolist() == [1, -2, 1, 0, 1]
+    assert "5 -> 2" in repr(layer)
 
 
 def test_deformable_layers_start_as_convolutions() -> None:

@@ -7,7 +7,6 @@ from minigluon import nd
 from minigluon.base import (
     DeferredInitializationError,
     MXNetError,
-    NotForThisError,
     ParameterMismatch,
 )
 from minigluon.nn import Constant, Parameter, ParameterDict
@@ -176,19 +175,24 @@ def test_var_is_one_symbol_with_the_settings():
     assert Parameter("r", shape=(2,), stype="row_sparse").var().attr("__storage_type__") == "1"
 
 
-def test_sparse_pieces_are_named_as_missing():
+def test_what_sparse_and_dense_parameters_refuse():
     with pytest.raises(AssertionError, match=r"stype.*'often'"):
         Parameter("w", stype="often")
     with pytest.raises(AssertionError, match="grad_stype"):
         Parameter("w", grad_stype="often")
     dense = Parameter("w", shape=(2,))
-    with pytest.raises(RuntimeError, match="dense"):
+    with pytest.raises(RuntimeError, match="is default"):
         dense.row_sparse_data(nd.ones((1,)))
-    with pytest.raises(RuntimeError, match="dense"):
+    with pytest.raises(RuntimeError, match="is default"):
         dense.list_row_sparse_data(nd.ones((1,)))
     sparse = Parameter("r", shape=(2,), stype="row_sparse")
-    with pytest.raises(NotForThisError, match="row_sparse"):
-        sparse.initialize()
+    sparse.initialize()
+    assert sparse._data[0].stype == "row_sparse"
+    for ask in (sparse.row_sparse_data, sparse.list_row_sparse_data):
+        with pytest.raises(RuntimeError, match="Trainer"):
+            ask(nd.array([1]))
+        with pytest.raises(TypeError, match="NDArray"):
+            ask([1])
     for ask in (sparse.data, sparse.list_data):
         with pytest.raises(RuntimeError, match="row_sparse_data"):
             ask()

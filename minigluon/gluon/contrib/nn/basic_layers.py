@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import Any
 
 from .... import ndarray as nd
-from ....base import ArgumentValueError, NotForThisError
+from ....base import ArgumentValueError
 from ....nn import BatchNorm, Block, HybridBlock, HybridSequential, ParameterDict, Sequential
 
 __all__ = ["Concurrent", "HybridConcurrent", "Identity", "PixelShuffle1D", "PixelShuffle2D",
@@ -64,16 +64,32 @@ class Identity(HybridBlock):
 
 
 class SparseEmbedding(Block):
-    """An embedding whose vectors are stored by rows in use. Not built.
+    """An embedding whose table lives in the Trainer's KVStore; each forward fetches its rows.
 
-    Raises:
-        NotForThisError: always; ``nn.Embedding(..., sparse_grad=True)`` has sparse gradients.
+    Args:
+        input_dim: number of vectors. output_dim: their size. dtype: of the vectors.
+        weight_initializer: what they start from.
+
+    Shapes: (...) -> (..., output_dim).
     """
 
     def __init__(self, input_dim: int, output_dim: int, dtype: Any = "float32",
                  weight_initializer: Any = None, **kwargs: Any) -> None:
-        raise NotForThisError("SparseEmbedding: parameters of storage type row_sparse are not "
-                              "built; use nn.Embedding(..., sparse_grad=True)")
+        super().__init__(**kwargs)
+        self._kwargs = {"input_dim": input_dim, "output_dim": output_dim, "dtype": dtype,
+                        "sparse_grad": True}
+        self.weight = self.params.get("weight", shape=(input_dim, output_dim),
+                                      init=weight_initializer, dtype=dtype,
+                                      grad_stype="row_sparse", stype="row_sparse")
+
+    def forward(self, x: Any) -> Any:
+        """The vectors that `x` numbers."""
+        return nd.Embedding(x, self.weight.row_sparse_data(x), **self._kwargs)  # type: ignore[attr-defined]
+
+    def __repr__(self) -> str:
+        sizes = self._kwargs
+        return (f"{type(self).__name__}({sizes['input_dim']} -> {sizes['output_dim']}, "
+                f"{sizes['dtype']})")
 
 
 class SyncBatchNorm(BatchNorm):
