@@ -17,6 +17,7 @@
 #include <unordered_set>
 
 #include "engine/python.h"
+#include "parallel.h"
 #include "program.h"
 #include "pystep.h"
 #include "random.h"
@@ -149,6 +150,7 @@ std::shared_ptr<PyStep> py_make_step(const std::string& name, nb::handle in, nb:
   Attrs given;
   if (!attrs_of(attrs.ptr(), given)) return nullptr;
   auto made = std::make_shared<PyStep>();
+  made->name = name;
   made->in = descs_of(in);
   made->out = descs_of(out);
   made->step = make_step(name, made->in, made->out, given);
@@ -193,11 +195,14 @@ class PyProgram : Host {
       Call call;
       nb::object does = each[0];
       if (nb::isinstance<PyStep>(does)) {
-        call.step = nb::cast<std::shared_ptr<PyStep>>(does)->step;
+        auto step = nb::cast<std::shared_ptr<PyStep>>(does);
+        call.step = step->step;
+        labels_.push_back(step->name);
         if (call.step->draws()) drawing_.push_back(call.step);
       } else {
         call.callback = static_cast<int>(callbacks_.size());
         callbacks_.push_back(does);
+        labels_.push_back(nb::cast<std::string>(does.attr("__name__")));
       }
       call.in = nb::cast<std::vector<int>>(each[1]);
       call.out = nb::cast<std::vector<int>>(each[2]);
@@ -224,6 +229,18 @@ class PyProgram : Host {
     nb::list names;
     for (const nb::object& each : callbacks_) names.append(each.attr("__name__"));
     return names;
+  }
+
+  // Keep count of the time each call takes from now on, or no more.
+  void measure(bool on) { program_.spent.assign(on ? program_.calls.size() : 0, 0); }
+
+  // (operator, seconds so far) of each call, in order.
+  nb::list times() const {
+    nb::list made;
+    for (std::size_t i = 0; i < program_.spent.size(); ++i) {
+      made.append(nb::make_tuple(labels_[i], static_cast<double>(program_.spent[i]) * 1e-9));
+    }
+    return made;
   }
 
   // The results of one run, as a tuple; None where this thread is running the program already.
@@ -464,6 +481,7 @@ class PyProgram : Host {
   Program program_;
   std::vector<std::shared_ptr<Step>> drawing_;
   std::vector<nb::object> callbacks_;
+  std::vector<std::string> labels_;  // of each call
   std::size_t visible_;
   bool apart_ = true;  // the results cannot share memory
   std::mutex running_;
@@ -596,9 +614,8 @@ PyType_Slot programs_slots[] = {
     {0, nullptr},
 };
 
-bool enter_from_outside(const char* op_name, Factory factory, int priority) {
-  return enter_kernel(op_name, factory, priority);
-}
+const Core kCore = {&enter_kernel, &team_size, &team_resize, &team_awake,
+                    &team_wake,    &team_rest, &team_run};
 
 std::string isa() {
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -645,7 +662,10 @@ NB_MODULE(_core, m) {
       .def_prop_ro("native", &PyProgram::native_calls)
       .def_prop_ro("callbacks", &PyProgram::callback_calls)
       .def("callback_names", &PyProgram::callback_names,
-           "The operators that run as Python bodies, in order.");
+           "The operators that run as Python bodies, in order.")
+      .def("measure", &PyProgram::measure, nb::arg("on"),
+           "Keep count of the time each call takes from now on, or no more.")
+      .def("times", &PyProgram::times, "(operator, seconds so far) of each call, in order.");
   nb::class_<Programs>(m, "Programs", "The programs of one graph by signature.",
                        nb::type_slots(programs_slots))
       .def(nb::init<nb::object, std::vector<int>, std::size_t>(), nb::arg("make"),
@@ -663,7 +683,10 @@ NB_MODULE(_core, m) {
   });
   m.def("isa", &isa);
   m.def("threads", &omp_get_max_threads);
-  m.def("set_threads", &omp_set_num_threads);
+  m.def("set_threads", [](int threads) {
+    omp_set_num_threads(threads);
+    team_resize(threads);
+  });
   m.def("pool_stats", [] {
     const PoolStats stats = pool_stats();
     nb::dict made;
@@ -675,8 +698,7 @@ NB_MODULE(_core, m) {
     return made;
   });
   m.def("pool_limit", &pool_limit, nb::arg("bytes"));
-  m.attr("enter_kernel") =
-      nb::steal(PyCapsule_New(reinterpret_cast<void*>(&enter_from_outside), kEnterCapsule, nullptr));
+  m.attr("core") = nb::steal(PyCapsule_New(const_cast<Core*>(&kCore), kCoreCapsule, nullptr));
   enter_memory(m.ptr());
   enter_eager(m.ptr());
   enter_kvstore(m.ptr());

@@ -1,7 +1,10 @@
 // Running a program: gather pointers, call, next.
 #include "program.h"
 
+#include "parallel.h"
+
 #include <algorithm>
+#include <chrono>
 
 namespace mg {
 
@@ -11,8 +14,23 @@ void Program::prepare() {
   gather.resize(most);
 }
 
+namespace {
+
+int64_t now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace
+
 bool Program::run(void** pointers, Host& host) {
-  for (const Call& call : calls) {
+  // Helpers wake up while the first steps run; for less than this they would come too late.
+  const int64_t start = now();
+  if (took > kWorthWaking) team_wake();
+  int64_t began = start;
+  for (std::size_t at = 0; at < calls.size(); ++at) {
+    const Call& call = calls[at];
     if (call.step) {
       void** in = gather.data();
       void** out = in + call.in.size();
@@ -26,7 +44,13 @@ bool Program::run(void** pointers, Host& host) {
       return false;
     }
     if (!call.free.empty()) host.release(call.free);
+    if (!spent.empty()) {
+      const int64_t ended = now();
+      spent[at] += ended - began;
+      began = ended;
+    }
   }
+  took = static_cast<double>(now() - start);
   return true;
 }
 

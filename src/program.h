@@ -55,7 +55,11 @@ struct Program {
   }
 
   std::vector<void*> gather;  // pointers of one step
+  std::vector<int64_t> spent;  // nanoseconds of each call so far; empty: not measured
   void prepare();
+
+ private:
+  double took = 0;  // nanoseconds of the last run
 };
 
 }  // namespace mg

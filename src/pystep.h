@@ -14,6 +14,7 @@
 namespace mg {
 
 struct PyStep {
+  std::string name;  // of the operator
   std::shared_ptr<Step> step;
   std::vector<Desc> in, out;
   std::mutex running;  // runs of one Step never overlap: it may keep state

@@ -29,7 +29,7 @@ MG_INLINE void outputs(const Correlation& g, const float* row, const float* weig
           Lane value[XT];
           for (int x = 0; x < XT; ++x) value[x] = column(from + (kx + x * g.step) * kBlock);
           for (int f = 0; f < FT; ++f) {
-            const Lane one = Lane{} + w[kx * FT + f];
+            const Lane one = w[kx * FT + f] - Lane{};  // (with + the compiler adds)
             for (int x = 0; x < XT; ++x) sum[f][x] += one * value[x];
           }
         }

@@ -1,15 +1,34 @@
-// The extension `_onednn`: it only carries kernels. `attach` enters them into _core's registry.
+// The extension `_onednn`: it only carries kernels. `attach` enters them into _core's registry, and
+// they share out work to _core's team.
 #include <Python.h>
 
+#include "parallel.h"
 #include "registry.h"
 
 namespace {
 
+const mg::Core* core = nullptr;
+
+}  // namespace
+
+int mg::team_size() { return core->team_size(); }
+void mg::team_resize(int threads) { core->team_resize(threads); }
+bool mg::team_awake() { return core->team_awake(); }
+void mg::team_wake() { core->team_wake(); }
+void mg::team_rest() { core->team_rest(); }
+void mg::team_run(void (*part)(void* self, int64_t number), void* self, int64_t parts) {
+  core->team_run(part, self, parts);
+}
+
+namespace {
+
 PyObject* attach(PyObject*, PyObject* capsule) {
-  auto enter = reinterpret_cast<mg::Enter>(PyCapsule_GetPointer(capsule, mg::kEnterCapsule));
-  if (enter == nullptr) return nullptr;
+  core = static_cast<const mg::Core*>(PyCapsule_GetPointer(capsule, mg::kCoreCapsule));
+  if (core == nullptr) return nullptr;
   for (const auto& [name, list] : mg::kernels()) {
-    for (const mg::KernelEntry& entry : list) enter(name.c_str(), entry.factory, entry.priority);
+    for (const mg::KernelEntry& entry : list) {
+      core->enter(name.c_str(), entry.factory, entry.priority);
+    }
   }
   Py_RETURN_NONE;
 }

@@ -26,6 +26,7 @@ Layout plain(const Dims& dims, Tag tag) {
 
 Threads::Threads(int count) : before_(omp_get_max_threads()) {
   if (count != before_) omp_set_num_threads(count);
+  if (count > 1) team_rest();  // OpenMP's threads need the cores
 }
 
 Threads::~Threads() {

@@ -80,7 +80,7 @@ if core is not None:
     try:
         import minigluon._onednn as _onednn
 
-        _onednn.attach(core.enter_kernel)
+        _onednn.attach(core.core)
         onednn = True
     except ImportError as _error:
         reason = f"oneDNN's kernels are not there ({_error})"
