@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -23,13 +22,12 @@ def normal(*shape: int, seed: int = 0) -> Array:
 @contextmanager
 def threads(count: int) -> Iterator[None]:
     """Let kernels use that many threads."""
-    openmp = ctypes.CDLL("libgomp.so.1")
-    before = openmp.omp_get_max_threads()
-    openmp.omp_set_num_threads(count)
+    before = native.core.threads()
+    native.core.set_threads(count)
     try:
         yield
     finally:
-        openmp.omp_set_num_threads(before)
+        native.core.set_threads(before)
 
 
 def step_for(op: str, arrays: list[Array], attrs: dict[str, Any]) -> tuple[Any, list[Array]]:

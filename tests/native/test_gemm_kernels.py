@@ -65,7 +65,7 @@ def test_two_threads_give_the_same() -> None:
 
 
 def test_what_kernels_leave_to_the_body() -> None:
-    for one, other in ((normal(3, 4).astype("float64"), normal(4, 2).astype("float64")),
+    for one, other in ((normal(3, 4).astype("int32"), normal(4, 2).astype("int32")),
                        (normal(0, 4), normal(4, 2)), (normal(3, 0), normal(0, 2))):
         step, _ = step_for("dot", [one, other], {})
         assert step is None
@@ -78,3 +78,20 @@ def test_nan_and_infinity_reach_their_rows() -> None:
     [got] = step([x, w])
     np.testing.assert_array_equal(np.isnan(got), np.isnan(want))
     np.testing.assert_array_equal(np.isinf(got), np.isinf(want))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("rows", [1, 2, 11, 12, 25, 97, 200])
+def test_sizes_around_those_of_tiles_and_pieces(rows: int, count: int, dtype: str) -> None:
+    with threads(count):
+        for k, n in itertools.product((1, 15, 17, 129, 300), (1, 3, 16, 33, 64, 130)):
+            x, w, b = (normal(*shape).astype(dtype) for shape in ((rows, k), (n, k), (n,)))
+            check("FullyConnected", [x, w, b], {"num_hidden": n})
+            check("_fc_grad_data", [normal(rows, n).astype(dtype), w, x], {"num_hidden": n})
+            check("_fc_grad_weight", [normal(rows, n).astype(dtype), x], {"num_hidden": n})
+
+
+def test_a_large_product_is_the_same_by_either_kernel() -> None:
+    x, w = normal(700, 500), normal(510, 500)  # beyond what our own kernel takes
+    check("FullyConnected", [x, w], {"num_hidden": 510, "no_bias": True})
