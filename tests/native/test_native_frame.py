@@ -57,7 +57,7 @@ def test_attributes_of_an_unknown_kind_are_no_error() -> None:
 
 
 @pytest.mark.parametrize(("wish", "seen"), [
-    ({}, "300"), ({"GOMP_SPINCOUNT": "777"}, "777"), ({"OMP_WAIT_POLICY": "PASSIVE"}, "0")])
+    ({}, "3000"), ({"GOMP_SPINCOUNT": "777"}, "777"), ({"OMP_WAIT_POLICY": "PASSIVE"}, "0")])
 def test_idle_threads_sleep_soon_unless_the_user_wants_otherwise(
         wish: dict[str, str], seen: str) -> None:
     own = {name: value for name, value in os.environ.items()
