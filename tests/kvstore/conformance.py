@@ -88,6 +88,8 @@ def keyed(kv, sync):
     out = nd.zeros((4,))
     kv.pull("kept", out=out)
     same(out, 7)
+    if n > 1:
+        kv.barrier()
     kv.push("kept", [nd.ones((4,), ctx=cpu(i)) for i in range(3)], priority=3)
     kv.pull("kept", out=out)
     same(out, 3 * n if sync else 3)

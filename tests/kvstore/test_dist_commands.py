@@ -26,7 +26,7 @@ kv.init("c", nd.zeros((2,)))
 out = nd.zeros((2,))
 kv.pushpull("c", nd.ones((2,)), out=out)
 assert out.asnumpy().tolist() == [0.25 * kv.num_workers] * 2
-for head, body, words in ((1, "", "is set already"), (9, "", "unknown command 9"),
+for head, body, words in ((9, "", "unknown command 9"),
                           (4, "3bit,1", "unknown type '3bit'")):
     try:
         kv._send_command_to_servers(head, body)
@@ -98,6 +98,18 @@ def test_commands_are_actions_or_refusals():
                                                                   Send("w0", say.Ack(1))]
     (refused,) = state.handle(say.Command(2, 0, 77, ""), "w0", 0.0)
     assert "unknown command 77; known: 0 (controller)" in refused.message.reason
+
+
+def test_multi_precision_comes_before_the_optimizer():
+    state = server_with_worker()
+    state.updates.make_rule = lambda message: message.settings["multi_precision"]
+    state.handle(say.SetOptimizer(1, 3, "sgd", {"multi_precision": False}), "w0", 0.0)
+    (refused,) = state.handle(say.Command(2, 3, 1, ""), "w0", 0.0)
+    assert "the optimizer is set already" in refused.message.reason
+    for seq in (3, 5):  # each worker says so, some after another's optimizer
+        assert state.handle(say.Command(seq, 4, 1, ""), "w0", 0.0) == [Send("w0", say.Ack(seq))]
+        state.handle(say.SetOptimizer(seq + 1, 4, "sgd", {"multi_precision": False}), "w0", 0.0)
+    assert state.updates.latest(4) is True
 
 
 def complete(workers=2):

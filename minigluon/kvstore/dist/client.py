@@ -6,6 +6,7 @@ Every wait has a deadline. The first failure is kept and raised by every later c
 """
 from __future__ import annotations
 
+import functools
 import os
 import threading
 import time
@@ -18,7 +19,7 @@ import numpy as np
 from ...base import KVStoreError
 from . import messages as say
 from .environment import Job, listen_host, resolve
-from .link import Closed, Opened, Received, Transport
+from .link import Closed, Opened, Received, Transport, allocator
 from .messages import SCHEDULER, Message, Node, Role
 from .requests import Answer, Failure, Pending, Requests
 from .transport import ZmqTransport
@@ -46,13 +47,14 @@ class Client:
         self, job: Job, transport: Transport | None = None, enforce: bool = False
     ) -> None:
         self.job, self.enforce = job, enforce
-        self.transport = transport or ZmqTransport(job.token, job.limits.heartbeat)
+        self.transport = transport or ZmqTransport(job.token, job.limits.heartbeat, job.van)
         self.uid = uuid.uuid4().hex[:16]
         self.me = Node(Role.WORKER, -1)
         self.members: dict[Node, say.Member] = {}
         self.requests = Requests(
             lambda message: encode(message, self.me, self.job.incarnation),
             _WINDOW * job.servers if job.slice else 0,
+            allocator(self.transport),
         )
         self.delivered = False
         self.step, self.key = 0, ""
@@ -162,7 +164,14 @@ class Client:
         else:
             if self.job.slice and node != SCHEDULER:
                 self.drain()
-            pending = self.requests.make(node, message, what, answer, failed, buffers or [])
+            peer = self._peers.get(node)
+            direct = None
+            if peer is not None and node in self._standing and self.transport.direct(peer):
+                direct = functools.partial(self.transport.send, peer)
+            make = self.requests.make
+            pending = make(node, message, what, answer, failed, buffers or [], direct)
+            if direct is not None:
+                return pending
         self.check()
         self.transport.wake()
         return pending
@@ -209,6 +218,8 @@ class Client:
             while not self._over.is_set():
                 for event in self.transport.poll(_TICK):
                     self._react(event)
+                    if isinstance(event, Received) and event.number:
+                        self.transport.release(event)
                 self._send()
                 self._tick(time.monotonic())
         except Exception as error:

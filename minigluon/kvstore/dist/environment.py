@@ -29,6 +29,7 @@ class Job:
         wanted: the rank this process would like; -1: any.
         token: the job token; empty: none, which only works on loopback.
         bound: number of elements from which arrays are cut over all servers.
+        van: how processes of one host talk: tcp, ipc, shm, or '' for the best that works.
         slice: P3: elements of a slice (0: the plain way).
     """
 
@@ -46,6 +47,7 @@ class Job:
     verbose: int
     incarnation: int
     slice: int = 0
+    van: str = ""
 
     @property
     def address(self) -> str:
@@ -90,6 +92,9 @@ def read_environment(role: Role | None = None) -> Job:
         if not seconds > 0:
             raise KVStoreError(f"{name}={seconds:g}: expected a positive number of seconds")
     p3 = _p3()
+    van = os.environ.get("PS_VAN", "").lower()
+    if van not in ("", "tcp", "ipc", "shm"):
+        raise KVStoreError(f"PS_VAN={van}: expected tcp, ipc or shm")
     piece = env_int("MXNET_KVSTORE_SLICE_THRESHOLD", 40_000)
     if p3 and piece < 1:
         raise KVStoreError(f"MXNET_KVSTORE_SLICE_THRESHOLD={piece}: expected a positive number")
@@ -108,6 +113,7 @@ def read_environment(role: Role | None = None) -> Job:
         verbose=env_int("PS_VERBOSE", 0),
         incarnation=env_int("MINIGLUON_INCARNATION", 0),
         slice=piece if p3 else 0,
+        van=van,
     )
 
 

@@ -1,13 +1,15 @@
 """What a transport is: connections by number, events about them, frames over them."""
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
+
+import numpy as np
 
 from .wire import Frame
 
-__all__ = ["Closed", "Event", "Frame", "Opened", "Received", "Transport"]
+__all__ = ["Closed", "Event", "Frame", "Opened", "Received", "Transport", "allocator"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,10 +21,14 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """The frames of one message."""
+    """The frames of one message.
+
+    `number` is not 0 where they lie in the sender's memory: `Transport.release` gives them back.
+    """
 
     peer: int
     frames: Sequence[Frame]
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +42,12 @@ class Closed:
 Event = Opened | Received | Closed
 
 
+def allocator(transport: Transport) -> Callable[..., np.ndarray[Any, Any]]:
+    """Makes arrays, of a shape and a type, that this transport sends with the least copying."""
+    arena = getattr(transport, "arena", None)
+    return np.empty if arena is None else arena.array
+
+
 class Transport(Protocol):
     """Carries frames. Used by one thread only, except for `wake`."""
 
@@ -47,6 +59,12 @@ class Transport(Protocol):
 
     def send(self, peer: int, frames: Sequence[Frame]) -> bool:
         """Hand over frames without waiting; False if the connection is gone."""
+
+    def release(self, event: Received) -> None:
+        """The frames of an event are not needed any more (only an end that dials has to say so)."""
+
+    def direct(self, peer: int) -> bool:
+        """Whether `send` to this peer may be called from any thread."""
 
     def poll(self, seconds: float) -> list[Event]:
         """Wait that long at most for events."""

@@ -69,6 +69,13 @@ class MemoryTransport:
             end[0]._put(Received(end[1], arrives))
         return True
 
+    def release(self, event: Received) -> None:
+        """Nothing is lent here."""
+
+    def direct(self, peer: int) -> bool:
+        """Only one thread may send."""
+        return False
+
     def poll(self, seconds: float) -> list[Event]:
         """Events so far, waiting for one."""
         self._try_dialling()

@@ -20,7 +20,7 @@ from . import messages as say
 from .actions import Action, Limits, Log, Run, Send, Stop
 from .commands import Head, profile
 from .environment import Job, listen_host, read_environment, resolve, scheduler_bind_host
-from .link import Closed, Opened, Received, Transport
+from .link import Closed, Opened, Received, Transport, allocator
 from .messages import SCHEDULER, Message, Node, Role
 from .rule import rule_of
 from .scheduler import SchedulerState
@@ -254,7 +254,7 @@ def run_scheduler(
 ) -> int:
     """Be the scheduler until the job ends; the exit code."""
     host = scheduler_bind_host(job)
-    transport = transport or ZmqTransport(job.token, job.limits.heartbeat)
+    transport = transport or ZmqTransport(job.token, job.limits.heartbeat, job.van)
     try:
         transport.listen(host, job.port)
         loop = SchedulerLoop(transport, job, host, clock)
@@ -344,7 +344,9 @@ class ServerLoop(Loop):
         self.me = Node(Role.SERVER, roster.rank)
         profiler.watch(ServerState, ("_merge", "_complete"))
         limits: Limits = self.job.limits
-        self.machine = ServerState(roster.rank, roster.members, "scheduler", limits, rule_of)
+        self.machine = ServerState(
+            roster.rank, roster.members, "scheduler", limits, rule_of, allocator(self.transport)
+        )
         for message, uid in self.early:
             super().message(message, uid)
         self.early = []
@@ -373,7 +375,7 @@ def run_server(
     """Be a server until the job ends; the exit code. `controller` gets (head, body) of command 0."""
     if transport is None:  # a process of its own
         _keep_memory()
-        transport = ZmqTransport(job.token, job.limits.heartbeat)
+        transport = ZmqTransport(job.token, job.limits.heartbeat, job.van)
     try:
         return ServerLoop(transport, job, clock, controller).run()
     finally:

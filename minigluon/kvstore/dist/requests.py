@@ -86,12 +86,14 @@ class Requests:
         encode: turns a message into frames.
         window: bytes that may be under way before urgent requests overtake others (P3); 0: all
             leave at once, in order.
+        allocate: makes the memory that `buffer` hands out; by default NumPy's.
     """
 
     def __init__(
-        self, encode: Callable[[Message], Sequence[Frame]], window: int = 0
+        self, encode: Callable[[Message], Sequence[Frame]], window: int = 0,
+        allocate: Callable[..., Buffer] = np.empty,
     ) -> None:
-        self.encode, self.window = encode, window
+        self.encode, self.window, self.allocate = encode, window, allocate
         self._queue: list[tuple[int, int, Pending, Message]] = []
         self._queued: dict[int, list[int]] = {}  # item key: priorities of its queued requests
         self.failure: Failure | None = None
@@ -111,8 +113,12 @@ class Requests:
     def make(
         self, node: Node, message: Message, what: str, answer: Answer | None,
         failed: Callable[[KVStoreError], None] | None, buffers: list[Buffer],
+        direct: Callable[[Sequence[Frame]], bool] | None = None,
     ) -> Pending:
-        """A new request, on its way out; nothing happens if there has been a failure."""
+        """A new request, on its way out; nothing happens if there has been a failure.
+
+        `direct` sends it at once; without, the network thread does (`next_out`).
+        """
         with self._making:  # numbers must leave in order
             self._seq += 1
             frames = self.encode(replace(message, seq=self._seq))
@@ -124,7 +130,10 @@ class Requests:
                 if self.failure is None:
                     self._pending[pending.seq] = pending
                     self._size += pending.size
-                    self._outbox.append(pending)
+                    if direct is None:
+                        self._outbox.append(pending)
+                    else:
+                        direct(frames)
         return pending
 
     def queue(
@@ -189,7 +198,7 @@ class Requests:
             spare = self._spare.get(size)
             if spare:
                 return spare.pop()
-        return np.empty(size, np.uint8)
+            return self.allocate((size,), np.uint8)
 
     @property
     def seen(self) -> bool:

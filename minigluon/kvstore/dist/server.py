@@ -58,12 +58,15 @@ class ServerState:
         scheduler: uid under which the scheduler is reached.
         limits: the deadlines.
         make_rule: turns a `SetOptimizer` into a Rule.
+        allocate: makes the memory of values, from a shape and a type.
     """
 
     def __init__(
         self, rank: int, roster: tuple[say.Member, ...], scheduler: str, limits: Limits,
         make_rule: Callable[[say.SetOptimizer], Rule],
+        allocate: Callable[..., Array] = np.empty,
     ) -> None:
+        self.allocate = allocate
         self.rank, self.scheduler, self.limits = rank, scheduler, limits
         self.members = {m.uid: m for m in roster if m.role is Role.WORKER}
         self.workers = len(self.members)
@@ -249,7 +252,7 @@ class ServerState:
             if item.data is None:
                 raise Refusal(f"init of key {key!r}: no value")
             if (item.key, item.part) not in self.shards:  # the first value wins
-                shard = Shard(key, item, message.store, self.workers, sync)
+                shard = Shard(key, item, message.store, self.workers, sync, self.allocate)
                 self.shards[item.key, item.part] = shard
         return [Send(client.uid, say.Ack(message.seq))]
 
@@ -435,7 +438,8 @@ class ServerState:
                               "store says how it merges, create a dist_sync one")
             return [ack]
         if message.head == Head.MULTI_PRECISION:
-            if self.updates.latest(message.store) is not None:
+            known = message.store in self.updates.multi_precision
+            if not known and self.updates.latest(message.store) is not None:
                 raise Refusal("command 1 (multi-precision): the optimizer is set already; give it "
                               "multi_precision=True")
             self.updates.multi_precision.add(message.store)

@@ -6,7 +6,7 @@ order of arrival. So the sum is the same to the last bit in every run.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -79,13 +79,18 @@ class Shard:
         store: number of the store it belongs to.
         workers: how many there are.
         sync: merge the pushes of all workers into one step, or apply each at once.
+        allocate: makes the memory of values, from a shape and a type.
     """
 
-    def __init__(self, key: int | str, item: Item, store: int, workers: int, sync: bool) -> None:
+    def __init__(
+        self, key: int | str, item: Item, store: int, workers: int, sync: bool,
+        allocate: Callable[..., Array] = np.empty,
+    ) -> None:
         assert item.data is not None
         self.key, self.part, self.store, self.sync = key, item.part, store, sync
         self.place = item
-        self.value: Array = np.array(item.data)
+        self._allocate = allocate
+        self.value = self._copy(item.data)
         self.version = 0
         self.pushed = [0] * workers
         self.seen = [0] * workers
@@ -93,6 +98,11 @@ class Shard:
         self.pulls: list[tuple[Want, int, int, float]] = []
         self._lent: weakref.ref[Array] | None = None
         self._spare: Array | None = None
+
+    def _copy(self, value: Array) -> Array:
+        made = self._allocate(value.shape, value.dtype)
+        np.copyto(made, value)
+        return made
 
     @property
     def name(self) -> str:
@@ -114,13 +124,13 @@ class Shard:
     def writable(self) -> Array:
         """The value to be changed in place: a copy if somebody is still sending the old one."""
         if self._lent is not None and self._lent() is not None:
-            self.value = self.value.copy()
+            self.value = self._copy(self.value)
         self._lent = None
         return self.value
 
     def replace(self, total: Array) -> None:
         """The value becomes `total`, whose memory is taken over where the type allows."""
-        if total.dtype == self.value.dtype and total.base is None:
+        if total.dtype == self.value.dtype:
             lent = self._lent is not None and self._lent() is not None
             self._spare = None if lent else self.value
             self._lent = None
@@ -155,7 +165,7 @@ class Shard:
         """The sum of gradients, in memory that is ours."""
         out, self._spare = self._spare, None
         if out is None:
-            out = np.empty(self.value.shape, _wide(self.value.dtype))
+            out = self._allocate(self.value.shape, _wide(self.value.dtype))
         return merge(pieces, out)
 
     def keep(self, buffer: Array) -> None:

@@ -1,5 +1,8 @@
 """Frames over ZeroMQ: a ROUTER that listens, a DEALER for each connection that is dialled.
 
+A server that is reached on the same host is dialled by a Unix socket instead (`channel`), over which
+numbers travel in shared memory.
+
 The only file that imports zmq. Every connection first goes through `auth`. Death of a peer shows as
 a closed TCP connection, or as missing ZMTP heartbeats, which ZeroMQ's own thread sends: a process
 that is stopped or unreachable is noticed, one that merely holds the GIL is not slandered.
@@ -10,6 +13,9 @@ ROUTER, ZeroMQ does not say whose connection broke, so after each broken one all
 from __future__ import annotations
 
 import os
+import select
+import socket
+import struct
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -20,7 +26,9 @@ from zmq.utils.monitor import recv_monitor_message
 
 from ...base import KVStoreError
 from .auth import ClientHandshake, Gate
+from .channel import Channel, ChannelError, near_address
 from .link import Closed, Event, Frame, Opened, Received
+from .segments import Arena, available
 from .wire import MAX_FRAME
 
 __all__ = ["ZmqTransport"]
@@ -118,16 +126,111 @@ _DIAL_EVENTS = (
 )
 
 
+class _Near:
+    """One connection to a process of the same host: a Channel, the handshake first."""
+
+    def __init__(self, hub: ZmqTransport, peer: int, sock: socket.socket, dialled: bool) -> None:
+        self.hub, self.peer, self.dialled = hub, peer, dialled
+        self.sock = sock
+        self.descriptor = sock.fileno()
+        self.channel = Channel(sock, hub.arena, keeps=not dialled)
+        self.identity = b"near-%d" % peer
+        self.open = False
+        self.problem = "it answers, but not as a minigluon process would"
+        hub.descriptors.add(self.descriptor)
+        hub._handlers[self.descriptor] = self._ready
+        self.watch(writing=False)
+        if dialled:
+            self.shake = ClientHandshake(hub.token)
+            self._post([self.shake.hello()])
+
+    def watch(self, writing: bool) -> None:
+        """Have `poll` look at the socket."""
+        if self.sock.fileno() >= 0:
+            flags = zmq.POLLIN | zmq.POLLOUT if writing else zmq.POLLIN
+            self.hub._poller.register(self.descriptor, flags)
+
+    def send(self, frames: Sequence[Frame]) -> bool:
+        """Send on an open connection, from any thread."""
+        if not self.open:
+            return False
+        self._post(frames)
+        return True
+
+    def _post(self, frames: Sequence[Frame]) -> None:
+        if self.channel.send(frames):
+            self.hub._blocked.add(self)
+            self.hub.wake()
+
+    def _ready(self, events: list[Event]) -> None:
+        if not self.channel.flush():
+            self.watch(writing=False)
+        else:
+            self.watch(writing=True)
+        try:
+            for frames, number in self.channel.receive():
+                if self.open:
+                    events.append(Received(self.peer, frames, number))
+                else:
+                    self._greeted(bytes(frames[0][:512]) if frames else b"", events)
+        except ChannelError as error:
+            self._end(str(error), events)
+
+    def _greeted(self, frame: bytes, events: list[Event]) -> None:
+        """The handshake; what comes before it is done gets no other answer."""
+        if not self.dialled:
+            answer = self.hub._gate.receive(self.identity, frame)
+            if answer is not None:
+                self._post([answer])
+            if self.hub._gate.admits(self.identity):
+                self.open = True
+                events.append(Opened(self.peer))
+            return
+        answer = self.shake.receive(frame)
+        if answer is not None:
+            self._post([answer])
+        if self.shake.refused:
+            self._end(f"refused: {self.shake.refused}", events)
+        elif self.shake.welcome:
+            self.open = True
+            events.append(Opened(self.peer))
+
+    def _end(self, reason: str, events: list[Event]) -> None:
+        seen = self.open or self.dialled
+        self.close(0.0)
+        if seen:
+            events.append(Closed(self.peer, reason))
+
+    def close(self, linger: float) -> None:
+        """Close; what was sent may take that many seconds to go out."""
+        end = time.monotonic() + linger
+        while self.open and time.monotonic() < end and self.channel.flush():
+            select.select([], [self.descriptor], [], max(0.0, end - time.monotonic()))
+        self.open = False
+        self.hub._near.pop(self.peer, None)
+        self.hub._blocked.discard(self)
+        self.hub._handlers.pop(self.descriptor, None)
+        self.hub._poller.unregister(self.descriptor)
+        self.hub.descriptors.discard(self.descriptor)
+        self.hub._gate.forget(self.identity)
+        self.channel.close()
+
+
 class ZmqTransport:
-    """A Transport over TCP.
+    """A Transport over TCP, and over Unix sockets within a host.
 
     Args:
         token: the job token.
         heartbeat: seconds without any sign of life after which a connection is closed.
+        van: how processes of one host talk: 'shm' (a Unix socket, numbers in shared memory), 'ipc'
+            (a Unix socket), 'tcp'; '' takes the best that works, pair by pair.
     """
 
-    def __init__(self, token: bytes, heartbeat: float = 10.0) -> None:
-        self.token = token
+    def __init__(self, token: bytes, heartbeat: float = 10.0, van: str = "") -> None:
+        self.token, self.van = token, van
+        self.arena = Arena() if available() and van in ("", "shm") else None
+        self._near: dict[int, _Near] = {}
+        self._near_listener: socket.socket | None = None
         self.heartbeat = heartbeat
         self.linger = 0.0
         self.descriptors: set[int] = set()
@@ -142,6 +245,7 @@ class ZmqTransport:
         self._identities: dict[int, bytes] = {}
         self._peers: dict[bytes, int] = {}
         self._probes: list[float] = []
+        self._blocked: set[_Near] = set()
         self._count = 0
         self._wake_in, self._wake_out = os.pipe()
         os.set_blocking(self._wake_in, False)
@@ -209,35 +313,86 @@ class ZmqTransport:
         self.watch(router, self._router_messages)
         self.watch(self._router_monitor, self._router_monitored)
         endpoint = bytes(router.getsockopt(zmq.LAST_ENDPOINT)).rstrip(b"\0").decode()
-        return int(endpoint.rpartition(":")[2])
+        found = int(endpoint.rpartition(":")[2])
+        if not port and self.van != "tcp":
+            self._listen_near(host, found)
+        return found
+
+    def _listen_near(self, host: str, port: int) -> None:
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            listener.bind(near_address(host, port))
+            listener.listen(128)
+        except OSError:
+            listener.close()
+            return  # no abstract names here: everybody comes over TCP
+        listener.setblocking(False)
+        self._near_listener = listener
+        self.descriptors.add(listener.fileno())
+        self._poller.register(listener.fileno(), zmq.POLLIN)
+        self._handlers[listener.fileno()] = self._accept
+
+    def _accept(self, events: list[Event]) -> None:
+        assert self._near_listener is not None
+        try:
+            sock, _ = self._near_listener.accept()
+        except (BlockingIOError, InterruptedError, ConnectionError):
+            return
+        if _uid_of(sock) != os.getuid():
+            self._gate.refused += 1
+            sock.close()
+            return
+        self._count += 1
+        self._near[self._count] = _Near(self, self._count, sock, dialled=False)
 
     def connect(self, host: str, port: int) -> int:
         """Dial; the number of the connection."""
         self._count += 1
-        self._dials[self._count] = _Dial(self, self._count, host, port)
+        sock = None if self.van == "tcp" else _dial_near(host, port)
+        if sock is not None:
+            self._near[self._count] = _Near(self, self._count, sock, dialled=True)
+        else:
+            self._dials[self._count] = _Dial(self, self._count, host, port)
         return self._count
 
     def problem(self, peer: int) -> str:
         """Why a dialled connection does not stand yet."""
-        return self._dials[peer].problem
+        near = self._near.get(peer)
+        return near.problem if near is not None else self._dials[peer].problem
 
     def send(self, peer: int, frames: Sequence[Frame]) -> bool:
         """Hand over frames without waiting; False if the connection is gone."""
+        near = self._near.get(peer)
+        if near is not None:
+            return near.send(frames)
         dial = self._dials.get(peer)
         if dial is not None:
             return dial.send(frames)
         identity = self._identities.get(peer)
         return identity is not None and self._route(identity, frames)
 
+    def release(self, event: Received) -> None:
+        """The frames of an event are not needed any more."""
+        near = self._near.get(event.peer)
+        if near is not None and event.number and near.dialled:
+            near.channel.release(event.number)
+
+    def direct(self, peer: int) -> bool:
+        """Whether `send` to this peer may be called from any thread."""
+        return peer in self._near
+
     def poll(self, seconds: float) -> list[Event]:
         """Events, waiting for them at most `seconds`."""
         events: list[Event] = []
+        for near in self._blocked:
+            near.watch(writing=True)
+        self._blocked.clear()
         timeout = int(1000 * min(seconds, 0.1 if self._probes or self._redialling() else seconds))
-        for socket, _ in self._poller.poll(timeout):
-            if socket == self._wake_in:
+        for ready, _ in self._poller.poll(timeout):
+            if ready == self._wake_in:
                 _drain(self._wake_in)
-            elif socket in self._handlers:  # an earlier event may have closed it
-                self._handlers[socket](events)
+            elif ready in self._handlers:  # an earlier event may have closed it
+                self._handlers[ready](events)
         now = time.monotonic()
         if self._probes and self._probes[0] <= now:
             self._probes = [at for at in self._probes if at > now]
@@ -260,6 +415,10 @@ class ZmqTransport:
         if os.getpid() != self._pid or self._context.closed:
             return
         self.linger = linger
+        for near in list(self._near.values()):
+            near.close(linger)
+        if self._near_listener is not None:
+            self._near_listener.close()
         for dial in self._dials.values():
             dial.drop()
         self._dials.clear()
@@ -271,6 +430,8 @@ class ZmqTransport:
             self._router.close(linger=int(linger * 1000))
             self._router = None
         self._context.term()
+        if self.arena is not None:
+            self.arena.close()
         os.close(self._wake_in)
         os.close(self._wake_out)
 
@@ -346,6 +507,26 @@ class ZmqTransport:
                 del self._identities[peer], self._peers[identity]
                 self._gate.forget(identity)
                 events.append(Closed(peer, "connection lost"))
+
+
+def _dial_near(host: str, port: int) -> socket.socket | None:
+    """A connection to who listens at host:port, if that is a process of this host and user."""
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        sock.connect(near_address(host, port))
+        if _uid_of(sock) == os.getuid():
+            return sock
+    except OSError:  # nobody here: on another host, or one that takes TCP only
+        sock.close()
+        return None
+    sock.close()
+    return None
+
+
+def _uid_of(sock: socket.socket) -> int:
+    """Whose process is at the other end of a Unix socket."""
+    data = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+    return int(struct.unpack("iii", data)[1])
 
 
 def _url(host: str, port: int | str) -> str:

@@ -1,0 +1,275 @@
+"""A connection between two processes of one host: a Unix socket, and shared memory for numbers.
+
+A message is a head (magic, count), a table with an entry for each frame, and the bytes of those frames
+that travel inline. A frame that lies in a segment of the sender travels as (segment, offset,
+length) and is not copied at all. Entries of other kinds hand over a segment (its descriptor rides
+along), or tell that the frames of a message are not needed any more.
+"""
+from __future__ import annotations
+
+import array
+import os
+import socket
+import struct
+import threading
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from .segments import Arena, MapError, map_segment
+from .wire import MAX_FRAME, PACKED, Frame
+
+__all__ = ["Channel", "ChannelError", "near_address"]
+
+_HEAD = struct.Struct("<4sI")
+_ENTRY = struct.Struct("<IIQQ")   # kind, segment, offset, length
+_MAGIC = b"MGCH"
+_INLINE, _SHARED, _SEGMENT, _RELEASE = range(4)
+_MOST = 1 << 16                   # frames of a message
+_READ = 256 << 10
+_IOV = 512
+_WAIT = socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC
+_RIGHTS = socket.CMSG_SPACE(64)
+
+
+class ChannelError(Exception):
+    """The other end is gone, or speaks something else."""
+
+
+def near_address(host: str, port: int) -> str:
+    """Where a process that listens at host:port can be reached from its own host.
+
+    The name is abstract (no file), and known only within the same network namespace.
+    """
+    return f"\0minigluon-{host}-{port}"
+
+
+class Channel:
+    """One end.
+
+    Args:
+        sock: the connected socket.
+        arena: memory that is shared with the other end; None: everything is copied.
+        keeps: shared frames are kept until the other end releases them. Not needed where the
+            sender knows by an answer that they are not read any more.
+    """
+
+    def __init__(self, sock: socket.socket, arena: Arena | None, keeps: bool) -> None:
+        sock.setblocking(True)  # each call says that it does not wait, but `_tell`
+        self.sock, self.arena, self.keeps = sock, arena, keeps
+        self.lent: dict[int, Sequence[Frame]] = {}
+        self._lock = threading.Lock()
+        self._out: deque[memoryview] = deque()
+        self._told = 0                    # segments the other end has
+        self._count = 0                   # messages with shared frames, sent
+        self._maps: dict[int, memoryview] = {}
+        self._files: deque[int] = deque()
+        self._in = bytearray()
+        self._table: list[tuple[int, int, int, int]] | None = None
+        self._frames: list[Any] = []
+        self._open_frame: tuple[bytearray, int] | None = None
+        self._taken = 0                   # messages with shared frames, received
+
+    # -- sending (any thread) -------------------------------------------------------------------
+
+    def send(self, frames: Sequence[Frame]) -> bool:
+        """Send, or keep for `flush`; whether something is left to be flushed."""
+        with self._lock:
+            entries: list[bytes] = []
+            inline: list[Frame] = []
+            shared = False
+            for frame in frames:
+                size = len(frame)
+                place = None
+                if self.arena is not None and size > PACKED // 2:
+                    place = self.arena.find(frame)
+                if place is None:
+                    entries.append(_ENTRY.pack(_INLINE, 0, 0, size))
+                    inline.append(frame)
+                else:
+                    shared = True
+                    if place[0] >= self._told:
+                        self._tell(place[0])
+                    entries.append(_ENTRY.pack(_SHARED, place[0], place[1], size))
+            if shared:
+                self._count += 1
+                if self.keeps:
+                    self.lent[self._count] = frames
+            head = _HEAD.pack(_MAGIC, len(entries)) + b"".join(entries)
+            return self._write([head, *inline])
+
+    def release(self, number: int) -> bool:
+        """The frames of the other end's message number `number` are not needed any more."""
+        with self._lock:
+            entry = _ENTRY.pack(_RELEASE, 0, number, 0)
+            return self._write([_HEAD.pack(_MAGIC, 1) + entry])
+
+    def _tell(self, segment: int) -> None:
+        """Hand over descriptors, waiting for room: rare, once for each 16 MB ever shared."""
+        assert self.arena is not None
+        while self._told <= segment:
+            entry = _ENTRY.pack(_SEGMENT, self._told, 0, self.arena.sizes[self._told])
+            head = _HEAD.pack(_MAGIC, 1) + entry
+            rights = array.array("i", [self.arena.files[self._told]])
+            while self._out:
+                self._pop(self.sock.send(self._out[0]))
+            sent = self.sock.sendmsg([head], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+            self.sock.sendall(head[sent:])
+            self._told += 1
+
+    def _write(self, buffers: Sequence[Frame]) -> bool:
+        waiting = bool(self._out)
+        self._out.extend(memoryview(b).cast("B") for b in buffers if len(b))
+        return waiting or self._push()
+
+    def flush(self) -> bool:
+        """Send what is left; whether something still is."""
+        with self._lock:
+            return self._push()
+
+    def _push(self) -> bool:
+        while self._out:
+            some = [self._out[i] for i in range(min(_IOV, len(self._out)))]
+            try:
+                sent = self.sock.sendmsg(some, (), socket.MSG_DONTWAIT)
+            except (BlockingIOError, InterruptedError):
+                return True
+            except OSError:
+                self._out.clear()  # the end is seen where one reads
+                return False
+            self._pop(sent)
+        return False
+
+    def _pop(self, sent: int) -> None:
+        while sent:
+            first = self._out[0]
+            if sent < len(first):
+                self._out[0] = first[sent:]
+                return
+            sent -= len(first)
+            self._out.popleft()
+
+    # -- receiving (one thread) -----------------------------------------------------------------
+
+    def receive(self) -> list[tuple[list[Any], int]]:
+        """(frames, number) of the messages that are complete; number 0: nothing to release.
+
+        ChannelError when the other end is gone or sends nonsense.
+        """
+        found: list[tuple[list[Any], int]] = []
+        for _ in range(64):
+            try:
+                if self._open_frame is not None:
+                    target, filled = self._open_frame
+                    got = self.sock.recv_into(memoryview(target)[filled:], 0, _WAIT)
+                    if not got:
+                        raise ChannelError("connection lost")
+                    self._open_frame = (target, filled + got)
+                    data = b""
+                else:
+                    data, rights, _, _ = self.sock.recvmsg(_READ, _RIGHTS, _WAIT)
+                    self._take(rights)
+                    if not data:
+                        raise ChannelError("connection lost")
+            except (BlockingIOError, InterruptedError):
+                break
+            except OSError as error:
+                raise ChannelError(f"connection lost ({error.strerror})") from None
+            self._in += data
+            self._parse(found)
+            if data and len(data) < _READ:
+                break  # most likely nothing more is there
+        return found
+
+    def _take(self, rights: Any) -> None:
+        for level, kind, data in rights:
+            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                files = array.array("i")
+                files.frombytes(data[: len(data) - len(data) % files.itemsize])
+                self._files.extend(files)
+
+    def _parse(self, found: list[tuple[list[Any], int]]) -> None:
+        at = 0
+        view = memoryview(self._in)
+        try:
+            while True:
+                if self._open_frame is not None:
+                    target, filled = self._open_frame
+                    if filled < len(target):
+                        return
+                    self._frames.append(target)
+                    self._open_frame = None
+                elif self._table is None:
+                    if len(view) - at < _HEAD.size:
+                        return
+                    magic, count = _HEAD.unpack_from(view, at)
+                    if magic != _MAGIC or count > _MOST:
+                        raise ChannelError(f"sent what is no message ({bytes(magic)!r})")
+                    end = at + _HEAD.size + count * _ENTRY.size
+                    if len(view) < end:
+                        return
+                    table = list(_ENTRY.iter_unpack(view[at + _HEAD.size : end]))
+                    self._table, self._frames, at = table, [], end
+                if len(self._frames) == len(self._table or ()):
+                    self._finish(found)
+                    continue
+                assert self._table is not None
+                kind, segment, offset, length = self._table[len(self._frames)]
+                if kind != _INLINE:
+                    self._frames.append(self._shared(kind, segment, offset, length))
+                elif length > MAX_FRAME:
+                    raise ChannelError(f"announces a frame of {length} bytes")
+                elif len(view) - at >= length:
+                    self._frames.append(bytes(view[at : at + length]))
+                    at += length
+                else:
+                    target = bytearray(length)
+                    have = len(view) - at
+                    target[:have] = view[at:]
+                    at += have
+                    self._open_frame = (target, have)
+                    return
+        finally:
+            view.release()
+            del self._in[:at]
+
+    def _finish(self, found: list[tuple[list[Any], int]]) -> None:
+        table, self._table = self._table or [], None
+        kinds = {entry[0] for entry in table}
+        if kinds & {_SEGMENT, _RELEASE}:
+            return
+        number = 0
+        if _SHARED in kinds:
+            self._taken += 1
+            number = self._taken
+        found.append((self._frames, number))
+        self._frames = []
+
+    def _shared(self, kind: int, segment: int, offset: int, length: int) -> Any:
+        """What an entry that is no inline frame stands for."""
+        if kind == _RELEASE:
+            self.lent.pop(offset, None)
+            return None
+        if kind == _SEGMENT:
+            if not self._files:
+                raise ChannelError("hands over a segment without its descriptor")
+            try:
+                self._maps[segment] = map_segment(self._files.popleft(), length)
+            except (MapError, OSError, ValueError) as error:
+                raise ChannelError(f"sent what is no segment ({error})") from None
+            return None
+        if kind != _SHARED:
+            raise ChannelError(f"sent an entry of unknown kind {kind}")
+        mapped = self._maps.get(segment)
+        if mapped is None or offset + length > len(mapped) or length > MAX_FRAME:
+            raise ChannelError(f"refers to {offset}+{length} of segment {segment}, which is not there")
+        return mapped[offset : offset + length]
+
+    def close(self) -> None:
+        """Close the socket; what is mapped stays as long as somebody looks at it."""
+        self.sock.close()
+        for file in self._files:
+            os.close(file)
+        self._files.clear()
+        self.lent.clear()
+        self._maps.clear()
