@@ -28,7 +28,7 @@ struct Correlation {
 #include "kernels/each_set.h"
 
 const auto correlate_row_of = MG_PICK(correlate_row);
-const auto kernel_row_of = MG_PICK(kernel_row);
+const auto kernel_weights_of = MG_PICK(kernel_weights);
 
 constexpr int kWidths[] = {12, 10, 8, 6, 5, 4, 2, 1};
 
@@ -52,6 +52,20 @@ std::vector<Tile> tiles_of(int64_t filters) {
   std::vector<Tile> tiles;
   for (int64_t f = 0; f < filters; f += tiles.back().width) {
     tiles.push_back({f, width_for(filters, filters - f)});
+  }
+  return tiles;
+}
+
+// Filters whose gradients one pass sums up: more of them where the kernel has few columns.
+std::vector<Tile> tiles_of_weights(const Correlation& g) {
+  std::vector<Tile> tiles;
+  const int most = g.kw % 5 == 0 || g.kw % 5 == 4 ? 5 : 8;
+  for (int64_t f = 0; f < g.filters; f += tiles.back().width) {
+    int width = most;
+    for (int less : {5, 4, 2, 1}) {
+      if (f + width > g.filters) width = less;
+    }
+    tiles.push_back({f, width});
   }
   return tiles;
 }
@@ -97,10 +111,10 @@ class BlockedConv final : public Step {
     g.pitch = width_ + 2 * g.pad_x;
     g.plane = g.out_h * g.out_w * kBlock;
     g.relu = relu;
-    if (kind != Kind::grad_weight) tiles_ = tiles_of(g.filters);
+    tiles_ = kind == Kind::grad_weight ? tiles_of_weights(g) : tiles_of(g.filters);
   }
 
-  std::size_t scratch() const override { return (widened() + turned() + kBlock) * sizeof(float); }
+  std::size_t scratch() const override { return (widened() + kept() + kBlock) * sizeof(float); }
 
   void run(const void* const* in, void* const* out, void* scratch) override {
     const Correlation& g = geometry_;
@@ -111,7 +125,8 @@ class BlockedConv final : public Step {
       data = memory;
     }
     if (kind_ == Kind::grad_weight) {
-      weights(data, static_cast<const float*>(in[0]), static_cast<float*>(out[0]));
+      weights(data, static_cast<const float*>(in[0]), static_cast<float*>(out[0]),
+              memory + widened());
       return;
     }
     float* weight = memory + widened();
@@ -125,9 +140,10 @@ class BlockedConv final : public Step {
     const Correlation& g = geometry_;
     return g.pad_x > 0 ? g.blocks * g.channels * g.height * g.pitch * kBlock : 0;
   }
-  std::size_t turned() const {
+  // The weights turned, or the lanes of their gradients.
+  std::size_t kept() const {
     const Correlation& g = geometry_;
-    return kind_ == Kind::grad_weight ? 0 : g.filters * g.channels * g.kh * g.kw;
+    return g.filters * g.channels * g.kh * g.kw * (kind_ == Kind::grad_weight ? kBlock : 1);
   }
   double flops() const {
     const Correlation& g = geometry_;
@@ -169,16 +185,30 @@ class BlockedConv final : public Step {
     });
   }
 
-  void weights(const float* in, const float* dy, float* dw) const {
+  void weights(const float* in, const float* dy, float* dw, float* sums) const {
     const Correlation& g = geometry_;
-    const int64_t at_once = 40, groups = (g.filters + at_once - 1) / at_once;
-    const int64_t rows = g.channels * g.kh;
-    parallel_for(groups * rows, nanoseconds(flops()) / (groups * rows),
+    const int64_t tiles = static_cast<int64_t>(tiles_.size()), taps = g.kh * g.kw;
+    // channels are shared out too where there are few filters
+    const int64_t parts = std::max<int64_t>(1, std::min(g.channels, 8 / tiles));
+    parallel_for(tiles * parts, nanoseconds(flops()) / (tiles * parts),
                  [&](int64_t begin, int64_t end) {
       for (int64_t item = begin; item < end; ++item) {
-        const int64_t f = item / rows * at_once, row = item % rows;
-        kernel_row_of(g, in, dy, dw, f, std::min(at_once, g.filters - f), row / g.kh,
-                      row % g.kh);
+        const Tile& tile = tiles_[item / parts];
+        const int64_t c0 = item % parts * g.channels / parts;
+        const int64_t c1 = (item % parts + 1) * g.channels / parts;
+        float* mine = sums + tile.first * g.channels * taps * kBlock;
+        for (int64_t f = 0; f < tile.width; ++f) {
+          std::fill_n(mine + (f * g.channels + c0) * taps * kBlock, (c1 - c0) * taps * kBlock, 0.0f);
+        }
+        kernel_weights_of(g, in, dy + tile.first * g.plane, mine, c0, c1, tile.width);
+        for (int64_t f = 0; f < tile.width; ++f) {
+          for (int64_t i = c0 * taps; i < c1 * taps; ++i) {
+            const float* lanes = mine + (f * g.channels * taps + i) * kBlock;
+            float total = 0.0f;
+            for (int lane = 0; lane < kBlock; ++lane) total += lanes[lane];
+            dw[(tile.first + f) * g.channels * taps + i] = total;
+          }
+        }
       }
     });
   }

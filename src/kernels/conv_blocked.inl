@@ -66,62 +66,89 @@ void row_of(const Correlation& g, const float* in, const float* weight, const fl
   }
 }
 
-// Gradients of the weights of FT filters at TT neighbouring kernel columns, summed over all
-// samples and positions.
+// Adds the gradients of the weights of FT filters at TT neighbouring kernel columns, over the
+// positions of rows y0 to y1 of one block, to `sums`: a vector for each filter and kernel column.
 template <int FT, int TT>
-MG_INLINE void taps(const Correlation& g, const float* in, const float* dy, float* dw, int64_t c,
-                    int64_t ky, int64_t kx) {
-  Lane sum[FT][TT] = {};
-  const int64_t y0 = std::max<int64_t>(0, (g.pad_y - ky + g.step - 1) / g.step);
-  const int64_t y1 = std::min(g.out_h, (g.height - 1 + g.pad_y - ky) / g.step + 1);
-  for (int64_t b = 0; b < g.blocks; ++b) {
-    const float* image = in + (b * g.channels + c) * g.height * g.pitch * kBlock;
-    const float* grads = dy + b * g.filters * g.plane;
+MG_INLINE void taps(const Correlation& g, const float* image, const float* dy, float* sums,
+                    int64_t ky, int64_t kx, int64_t y0, int64_t y1) {
+  const int64_t taps = g.channels * g.kh * g.kw * kBlock;
+  for (int part = 0; part < kParts; ++part) {
+    Lane sum[FT][TT];
+    for (int f = 0; f < FT; ++f) {
+      for (int t = 0; t < TT; ++t) sum[f][t] = column(sums + f * taps + t * kBlock + part * kLanes);
+    }
     for (int64_t y = y0; y < y1; ++y) {
       const float* from = image + ((y * g.step + ky - g.pad_y) * g.pitch + kx) * kBlock;
-      const float* at = grads + y * g.out_w * kBlock;
+      const float* at = dy + y * g.out_w * kBlock + part * kLanes;
+      from += part * kLanes;
       for (int64_t x = 0; x < g.out_w; ++x) {
-        for (int part = 0; part < kParts; ++part) {
-          Lane one[FT];
-          for (int f = 0; f < FT; ++f) one[f] = column(at + f * g.plane + part * kLanes);
-          for (int t = 0; t < TT; ++t) {
-            const Lane value = column(from + t * kBlock + part * kLanes);
-            for (int f = 0; f < FT; ++f) sum[f][t] += one[f] * value;
-          }
+        Lane one[FT];
+        for (int f = 0; f < FT; ++f) one[f] = column(at + f * g.plane);
+        for (int t = 0; t < TT; ++t) {
+          const Lane value = column(from + t * kBlock);
+          for (int f = 0; f < FT; ++f) sum[f][t] += one[f] * value;
         }
         at += kBlock;
         from += g.step * kBlock;
       }
     }
-  }
-  for (int f = 0; f < FT; ++f) {
-    for (int t = 0; t < TT; ++t) {
-      float total = 0;
-      for (int i = 0; i < kLanes; ++i) total += sum[f][t][i];
-      dw[(f * g.channels * g.kh) * g.kw + t] = total;
+    for (int f = 0; f < FT; ++f) {
+      for (int t = 0; t < TT; ++t) keep(sums + f * taps + t * kBlock + part * kLanes, sum[f][t]);
     }
   }
 }
 
-template <int TT>
-MG_INLINE void taps_of(const Correlation& g, const float* in, const float* dy, float* dw,
-                       int64_t f, int64_t count, int64_t c, int64_t ky, int64_t kx) {
-  constexpr int most = kAccumulators / TT > 8 ? 8 : kAccumulators / TT;
-  const int64_t end = f + count;
-  auto at = [&](int64_t i) { return dy + i * g.plane; };
-  auto to = [&](int64_t i) { return dw + ((i * g.channels + c) * g.kh + ky) * g.kw + kx; };
-  for (; f + most <= end; f += most) taps<most, TT>(g, in, at(f), to(f), c, ky, kx);
-  for (; f + 2 <= end; f += 2) taps<2, TT>(g, in, at(f), to(f), c, ky, kx);
-  for (; f < end; ++f) taps<1, TT>(g, in, at(f), to(f), c, ky, kx);
+// All kernel columns of a row; those of FT filters that TT columns leave accumulators for.
+template <int FT>
+MG_INLINE void tap_row(const Correlation& g, const float* image, const float* dy, float* sums,
+                       int64_t ky, int64_t y0, int64_t y1) {
+  constexpr int most = kAccumulators / FT > 5 ? 5 : kAccumulators / FT;
+  int64_t kx = 0;
+  for (; kx + most <= g.kw; kx += most) {
+    taps<FT, most>(g, image, dy, sums + kx * kBlock, ky, kx, y0, y1);
+  }
+  for (; most > 3 && kx + 3 <= g.kw; kx += 3) {
+    taps<FT, 3>(g, image, dy, sums + kx * kBlock, ky, kx, y0, y1);
+  }
+  for (; kx < g.kw; ++kx) taps<FT, 1>(g, image, dy, sums + kx * kBlock, ky, kx, y0, y1);
 }
 
-// The gradients of `count` filters for one row of the kernel of channel c.
-void kernel_row(const Correlation& g, const float* in, const float* dy, float* dw, int64_t f,
-                int64_t count, int64_t c, int64_t ky) {
-  int64_t kx = 0;
-  for (; kx + 5 <= g.kw; kx += 5) taps_of<5>(g, in, dy, dw, f, count, c, ky, kx);
-  for (; kx + 3 <= g.kw; kx += 3) taps_of<3>(g, in, dy, dw, f, count, c, ky, kx);
-  for (; kx < g.kw; ++kx) taps_of<1>(g, in, dy, dw, f, count, c, ky, kx);
+// The gradients of the weights of `width` filters at channels c0 to c1. The rows of dy stay in
+// the first cache while they meet every channel and row of the kernel, so the sums of these lie
+// in memory meanwhile: 16 lanes for each weight.
+template <int FT>
+void weights_of(const Correlation& g, const float* in, const float* dy, float* sums, int64_t c0,
+                int64_t c1) {
+  const int64_t row = g.kw * kBlock, at_once = std::max<int64_t>(1, 5000 / (g.out_w * kBlock * FT));
+  const int64_t image = g.height * g.pitch * kBlock;
+  for (int64_t b = 0; b < g.blocks; ++b) {
+    for (int64_t top = 0; top < g.out_h; top += at_once) {
+      for (int64_t c = c0; c < c1; ++c) {
+        for (int64_t ky = 0; ky < g.kh; ++ky) {
+          // rows whose window's row ky lies in the image
+          const int64_t first = (g.pad_y - ky + g.step - 1) / g.step;
+          const int64_t y0 = std::max(top, g.pad_y > ky ? first : 0);
+          const int64_t y1 = std::min({top + at_once, g.out_h,
+                                       (g.height - 1 + g.pad_y - ky) / g.step + 1});
+          if (y0 < y1) {
+            tap_row<FT>(g, in + (b * g.channels + c) * image, dy + b * g.filters * g.plane,
+                        sums + (c * g.kh + ky) * row, ky, y0, y1);
+          }
+        }
+      }
+    }
+  }
+}
+
+void kernel_weights(const Correlation& g, const float* in, const float* dy, float* sums,
+                    int64_t c0, int64_t c1, int width) {
+  switch (width) {
+    case 8: return weights_of<8>(g, in, dy, sums, c0, c1);
+    case 5: return weights_of<5>(g, in, dy, sums, c0, c1);
+    case 4: return weights_of<4>(g, in, dy, sums, c0, c1);
+    case 2: return weights_of<2>(g, in, dy, sums, c0, c1);
+    default: return weights_of<1>(g, in, dy, sums, c0, c1);
+  }
 }
 
 void correlate_row(const Correlation& g, const float* in, const float* weight, const float* bias,
