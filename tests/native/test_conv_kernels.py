@@ -90,6 +90,26 @@ def test_blocks_of_samples(channels: int, filters: int, size: tuple[int, int],
     _check_all(arrays, attrs, grad_data=stride == 1)
 
 
+@core
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize(("batch", "size", "channels", "filters", "kernel", "rest"), [
+    (1, (4, 4), 20, 512, (3, 3), {"pad": (1, 1)}),
+    (1, (8, 8), 16, 450, (3, 3), {"pad": (1, 1), "stride": (2, 1)}),
+    (1, (10, 12), 8, 430, (5, 5), {"pad": (0, 1)}),
+    (2, (7, 5), 5, 1500, (2, 3), {}),
+    (3, (9, 4), 3, 700, (3, 3), {"pad": (2, 0), "dilate": (2, 1)}),
+    (9, (4, 4), 3, 900, (3, 3), {"stride": (1, 3)}),
+])
+def test_more_weights_than_data(batch: int, size: tuple[int, int], channels: int, filters: int,
+                                kernel: tuple[int, int], rest: dict[str, Any], count: int) -> None:
+    attrs = {"kernel": kernel, "num_filter": filters, "layout": "NHWC/OIHW", **rest}
+    arrays = _arrays(batch, channels, size, filters, kernel, layout="NHWC/OIHW")
+    assert arrays[1].size > 16 * arrays[0].size
+    with threads(count):
+        check("Convolution", arrays, attrs)
+        check("Convolution", arrays[:2], {**attrs, "no_bias": True})
+
+
 @onednn
 def test_two_threads_give_the_same() -> None:
     attrs = {"kernel": (3, 3), "pad": (1, 1), "num_filter": 32}
