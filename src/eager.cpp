@@ -731,6 +731,19 @@ PyObject* raw_sum_like(PyObject* self, PyObject* const* args, Py_ssize_t count, 
   return PyObject_Vectorcall(self, args, static_cast<std::size_t>(count), names);
 }
 
+// `reshape_like(data, like)` without attributes: the same memory, which no rule writes to.
+PyObject* raw_reshape_like(PyObject* self, PyObject* const* args, Py_ssize_t count,
+                           PyObject* names) {
+  if (count == 2 && names == nullptr && PyArray_CheckExact(args[0]) &&
+      PyArray_CheckExact(args[1]) && is_dense(as_array(args[0])) &&
+      PyArray_SIZE(as_array(args[0])) == PyArray_SIZE(as_array(args[1]))) {
+    PyArrayObject* like = as_array(args[1]);
+    PyArray_Dims shape = {PyArray_DIMS(like), PyArray_NDIM(like)};
+    return PyArray_Newshape(as_array(args[0]), &shape, NPY_CORDER);
+  }
+  return PyObject_Vectorcall(self, args, static_cast<std::size_t>(count), names);
+}
+
 #define MG_RAW(name, function)                                                     \
   {name, reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function)),    \
    METH_FASTCALL | METH_KEYWORDS, nullptr}
@@ -740,7 +753,8 @@ PyMethodDef raw_methods[] = {
     MG_RAW("elemwise_sub", raw_function<kSub>),  MG_RAW("broadcast_sub", raw_function<kSub>),
     MG_RAW("elemwise_mul", raw_function<kMul>),  MG_RAW("broadcast_mul", raw_function<kMul>),
     MG_RAW("elemwise_div", raw_function<kDiv>),  MG_RAW("broadcast_div", raw_function<kDiv>),
-    MG_RAW("_sum_like", raw_sum_like),           {nullptr, nullptr, 0, nullptr}};
+    MG_RAW("_sum_like", raw_sum_like),           MG_RAW("reshape_like", raw_reshape_like),
+    {nullptr, nullptr, 0, nullptr}};
 
 // raw_functions({name: general function}) -> {name: function with the short path before it}
 PyObject* raw_functions(PyObject*, PyObject* general_ones) {

@@ -388,3 +388,32 @@ def test_a_graph_recorded_before_the_other_was_used_up_is_refused():
     one.backward()
     with pytest.raises(GradientError, match="already used"):
         other.backward()
+
+
+def test_big_gradients_change_hands_only_where_nobody_looks() -> None:
+    """A backward may hand over its memory; who holds a view sees the new gradient all the same."""
+    x = mx.nd.ones((200, 200))
+    x.attach_grad()
+    for looked_at in (False, True, True):
+        view = x.grad.reshape((-1,)) if looked_at else None
+        with autograd.record():
+            y = x * (3 if looked_at else 2)
+        y.backward(retain_graph=looked_at)
+        assert (x.grad.asnumpy() == (3 if looked_at else 2)).all()
+        if view is not None:
+            assert (view.asnumpy() == 3).all()
+            x.grad[:] = 7
+            assert (view.asnumpy() == 7).all()
+            y.backward()
+            assert (view.asnumpy() == 3).all()
+
+
+def test_a_head_gradient_stays_the_callers() -> None:
+    """What was given to backward is not made the gradient's own memory."""
+    x, head = mx.nd.ones((200, 200)), mx.nd.ones((200, 200)) * 5
+    x.attach_grad()
+    with autograd.record():
+        y = x.reshape((-1,)).reshape((200, 200))
+    y.backward(head)
+    x.grad[:] = 0
+    assert (head.asnumpy() == 5).all()

@@ -316,16 +316,20 @@ class NDArray(_Base):  # type: ignore[misc]
             given = kwargs.pop("shape", ())
             shape = tuple(given) if isinstance(given, (tuple, list)) else (given,)
         attrs = _RESHAPE.parse({"shape": shape, **kwargs})
-        if tape.state.recording and self._ag is not None:
-            return _one(invoke(_RESHAPE, [self], attrs))
         infer = _RESHAPE.infer
         assert infer is not None
         target = infer([self.shape], attrs)[1][0]
         try:
-            return self._view(self._data.reshape(target))
+            view = self._view(self._data.reshape(target))
         except ValueError:
             raise ShapeError(f"Reshape: shape {shape} for data {self.shape}: expected "
                              f"{self.size} elements, got {target}") from None
+        source = tape.alive(self._ag) if tape.state.recording else None
+        if source is not None:
+            entry = tape.append(_RESHAPE, attrs, device_of(self._ctx), (source,), (self._data,),
+                                (view._data,))
+            view._ag = tape.Output(entry, 0)
+        return view
 
     # -- indexing ------------------------------------------------------------------------------
 

@@ -144,7 +144,7 @@ class _RNNLayer(HybridBlock):
         if self._layout == "NTC":
             inputs = F.swapaxes(inputs, dim1=0, dim2=1)
         vector = F._rnn_param_concat(
-            *[F.reshape(params[name], shape=(-1,)) for name, _ in self._packed(1)], dim=0)
+            *[params[name].reshape((-1,)) for name, _ in self._packed(1)], dim=0)
         low, high, nan = self._clip
         lengths = {"sequence_length": sequence_length} if self._use_sequence_length else {}
         out, *states = F.RNN(
