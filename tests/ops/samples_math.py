@@ -139,8 +139,11 @@ MATH["Cast"] = [
            reference=lambda x: np.array([1, -1], "int32"),
            bad=[([((2,), 0, 1)], {"dtype": "no_type"}, DTypeError, "dtype"),
                 ([((2,), 0, 1)], {}, ArgumentError, "missing required argument 'dtype'")])]
-MATH["_cast_like"] = [Sample([((2, 3), -2, 2), ((1,), 0, 1)], wrt=(0,), second_order=True,
-                             reference=lambda x, like: x)]
+MATH["_cast_like"] = [
+    Sample([((2, 3), -2, 2), np.array([1, 2])], grad=False,
+           reference=lambda x, like: x.astype(like.dtype)),
+    Sample([((2, 3), -2, 2), ((1,), 0, 1)], wrt=(0,), second_order=True,
+           reference=lambda x, like: x)]
 MATH["clip"] = [
     Sample([((2, 3), -0.9, 0.9)], {"a_min": -1, "a_max": 1}, second_order=True,
            reference=lambda x: x),
