@@ -47,7 +47,8 @@ BENCHES: dict[str, tuple[str, str, float | None]] = {
     "gemm": ("matrix product 2048", "eager", 1.0),
     "loader": ("DataLoader, 16,384 images + ToTensor, no workers", "eager", 0.333),
 }
-GROWTH = ("mlp_1", "mlp_8", "lenet_1", "lenet_8", "lenet_512", "op_sizes")
+GROWTH = ("mlp_1", "mlp_8", "lenet_1", "lenet_8", "lenet_512", "op_sizes", "kernels")
+MANY = ("op_sizes", "kernels")  # rows of other names
 PARTS = {"op_recorded": "op"}  # measured by the process of the other one
 SETTINGS = {"plain": ("eager", "compile"), "images": ("eager", "eager_cl", "compile"),
             "eager": ("eager",)}
@@ -89,7 +90,7 @@ def pythons(options: argparse.Namespace) -> dict[str, str]:
 
 def turns(bench: str, available: dict[str, str], no_compile: bool) -> Iterator[tuple[str, str]]:
     """(framework, mode) in the order of a round."""
-    kind = BENCHES[bench][1] if bench in BENCHES else "plain"
+    kind = BENCHES[bench][1] if bench in BENCHES else "eager" if bench == "kernels" else "plain"
     for peer in available:
         for mode in MODES[peer][1]:
             if peer == "torch" and (mode not in SETTINGS[kind] or
@@ -163,7 +164,7 @@ def main() -> None:
                         place.setdefault(f"{peer} {mode}", []).append(row)  # type: ignore[arg-type]
             for line in table({k: v for k, v in results.items()
                                if k[1] == threads and (k[0] == bench or PARTS.get(k[0]) == bench
-                                                       or bench == "op_sizes")})[2:]:
+                                                       or bench in MANY)})[2:]:
                 print(line, flush=True)
     lines = table(results)
     print("\n".join(lines))

@@ -2,6 +2,7 @@
 import importlib
 import sys
 
+import kernels
 import numpy as np
 import timing
 import workloads as W
@@ -274,4 +275,5 @@ timing.main({"mlp_64": mlp(64), "mlp_512": mlp(512), "mlp_1": mlp(1), "mlp_8": m
              "lenet_512": lenet(512), "resnet_train": resnet_train,
              "resnet_infer_1": resnet_infer(1), "resnet_infer_64": resnet_infer(64),
              "lstm": lstm, "block": block, "op": eager, "op_sizes": sizes,
-             "elementwise": elementwise, "gemm": gemm, "conv": conv, "loader": loader})
+             "elementwise": elementwise, "gemm": gemm, "conv": conv, "loader": loader,
+             "kernels": lambda mode, threads, budget: kernels.gluon(mx, wait)})

@@ -2,6 +2,7 @@
 // each instruction set.
 
 #include "kernels/softmax.inl"
+#include "kernels/exchange.inl"
 
 template <class T>
 struct Attend {
@@ -94,24 +95,6 @@ struct Attend {
     }
   }
 
-  // Rows of a square of vectors become its columns: halves are exchanged, quarters, ...
-  template <int half>
-  static MG_INLINE void exchange(V* v) {
-    MaskOf<T> low, high;
-    for (int i = 0; i < N; ++i) {
-      low[i] = (i & half) ? i - half + N : i;
-      high[i] = (i & half) ? i + N : i + half;
-    }
-#pragma GCC unroll 16
-    for (int i = 0; i < N; ++i) {
-      if (i & half) continue;
-      const V a = v[i], b = v[i + half];
-      v[i] = __builtin_shuffle(a, b, low);
-      v[i + half] = __builtin_shuffle(a, b, high);
-    }
-    if constexpr (half > 1) exchange<half / 2>(v);
-  }
-
   // The same turned: (columns, rows), padded.
   static void pack_turned(const T* from, int64_t distance, int64_t rows, int64_t columns, T scale,
                           T* to) {
@@ -126,7 +109,7 @@ struct Attend {
           const T* p = from + (i + r) * distance + j;
           v[r] = r >= m ? V{} : n == N ? load<T>(p) * by : load_part<T>(p, n) * by;
         }
-        exchange<N / 2>(v);
+        exchange<T>(v);
 #pragma GCC unroll 16
         for (int r = 0; r < N; ++r)
           if (r < n) store<T>(to + (j + r) * ld + i, v[r]);

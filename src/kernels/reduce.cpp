@@ -29,46 +29,80 @@ using FoldPass = void (*)(const Folding& f, const void* in, void* out, int64_t b
 #define MG_ISA_FILE "kernels/reduce.inl"
 #include "kernels/each_set.h"
 
-// Neighbouring axes of one kind joined; false where they alternate too often.
-bool join_axes(const std::vector<int64_t>& shape, const std::vector<bool>& folded, Folding* f) {
-  std::vector<std::pair<bool, int64_t>> runs;
+struct Run {
+  bool folded;
+  int64_t size;
+};
+
+// Neighbouring axes of one kind joined.
+std::vector<Run> runs_of(const std::vector<int64_t>& shape, const std::vector<bool>& folded) {
+  std::vector<Run> runs;
   for (size_t i = 0; i < shape.size(); ++i) {
     if (shape[i] == 1) continue;
-    if (!runs.empty() && runs.back().first == folded[i]) runs.back().second *= shape[i];
-    else runs.emplace_back(folded[i], shape[i]);
+    if (!runs.empty() && runs.back().folded == folded[i]) runs.back().size *= shape[i];
+    else runs.push_back({folded[i], shape[i]});
   }
+  return runs;
+}
+
+// What one pass can fold; false where there are too many runs.
+bool one_pass(const std::vector<Run>& runs, Folding* f) {
   const size_t n = runs.size();
-  auto size = [&](size_t i) { return runs[i].second; };
+  auto size = [&](size_t i) { return runs[i].size; };
   if (n == 0) return true;
-  if (n == 1) (runs[0].first ? f->count : f->outer) = size(0);
-  else if (n == 2 && runs[0].first) f->count = size(0), f->inner = size(1);
+  if (n == 1) (runs[0].folded ? f->count : f->outer) = size(0);
+  else if (n == 2 && runs[0].folded) f->count = size(0), f->inner = size(1);
   else if (n == 2) f->outer = size(0), f->count = size(1);
-  else if (n == 3 && runs[0].first) f->front = size(0), f->outer = size(1), f->count = size(2);
+  else if (n == 3 && runs[0].folded) f->front = size(0), f->outer = size(1), f->count = size(2);
   else if (n == 3) f->outer = size(0), f->count = size(1), f->inner = size(2);
   else return false;
   return true;
 }
 
+struct Stage {
+  FoldPass pass;
+  Folding f;
+  int64_t results() const { return f.outer * f.inner; }
+};
+
 class Reduce final : public Step {
  public:
-  Reduce(FoldPass pass, const Folding& folding) : pass_(pass), f_(folding) {}
-
-  void run(const void* const* in, void* const* out, void*) override {
-    const double work = 0.12 * static_cast<double>(f_.front * f_.count);
-    if (f_.inner > 1 && f_.outer == 1) {  // a few rows of results: columns are shared out
-      parallel_for(
-          f_.inner, work,
-          [&](int64_t from, int64_t to) { pass_(f_, in[0], out[0], 0, 1, from, to); }, 64);
-      return;
+  // Each stage folds what the one before it left.
+  Reduce(std::vector<Stage> stages, int64_t element) : stages_(std::move(stages)) {
+    for (const Stage& one : stages_) {
+      places_.push_back(scratch_);
+      if (&one != &stages_.back()) scratch_ += (one.results() * element + 63) / 64 * 64;
     }
-    parallel_for(f_.outer, work * static_cast<double>(f_.inner), [&](int64_t begin, int64_t end) {
-      pass_(f_, in[0], out[0], begin, end, 0, f_.inner);
-    });
+  }
+  std::size_t scratch() const override { return static_cast<std::size_t>(scratch_); }
+
+  void run(const void* const* in, void* const* out, void* scratch) override {
+    const void* from = in[0];
+    for (size_t i = 0; i < stages_.size(); ++i) {
+      void* to = i + 1 == stages_.size() ? out[0] : static_cast<char*>(scratch) + places_[i];
+      fold(stages_[i], from, to);
+      from = to;
+    }
   }
 
  private:
-  FoldPass pass_;
-  Folding f_;
+  static void fold(const Stage& stage, const void* from, void* to) {
+    const Folding& f = stage.f;
+    const double work = 0.12 * static_cast<double>(f.front * f.count);
+    if (f.inner > 1 && f.outer == 1) {  // a few rows of results: columns are shared out
+      parallel_for(
+          f.inner, work,
+          [&](int64_t begin, int64_t end) { stage.pass(f, from, to, 0, 1, begin, end); }, 64);
+      return;
+    }
+    parallel_for(f.outer, work * static_cast<double>(f.inner), [&](int64_t begin, int64_t end) {
+      stage.pass(f, from, to, begin, end, 0, f.inner);
+    });
+  }
+
+  std::vector<Stage> stages_;
+  std::vector<int64_t> places_;
+  int64_t scratch_ = 0;
 };
 
 FoldPass pass_for(DType dtype, Fold kind) {
@@ -79,13 +113,34 @@ FoldPass pass_for(DType dtype, Fold kind) {
 
 std::unique_ptr<Step> make(const Desc& in, const std::vector<bool>& folded, Fold kind, bool mean,
                            bool root) {
-  if (in.size() == 0) return nullptr;
-  FoldPass pass = pass_for(in.dtype, kind);
-  Folding f;
-  if (pass == nullptr || !join_axes(in.shape, folded, &f)) return nullptr;
-  if (mean) f.divide = static_cast<double>(f.front * f.count);
-  f.root = root;
-  return std::make_unique<Reduce>(pass, f);
+  if (in.size() == 0 || pass_for(in.dtype, kind) == nullptr) return nullptr;
+  std::vector<Run> runs = runs_of(in.shape, folded);
+  double count = 1;
+  for (const Run& one : runs)
+    if (one.folded) count *= static_cast<double>(one.size);
+  std::vector<Stage> stages;
+  const auto add = [&](const Folding& f) {
+    stages.push_back({pass_for(in.dtype, kind), f});
+    if (kind == Fold::squares || kind == Fold::sizes) kind = Fold::sum;  // has been done
+  };
+  Folding last;
+  while (!one_pass(runs, &last)) {  // the first run that can be folded is, beside all after it
+    const size_t at = runs[0].folded ? 0 : 1;
+    Folding f;
+    f.outer = at == 1 ? runs[0].size : 1;
+    f.count = runs[at].size;
+    for (size_t i = at + 1; i < runs.size(); ++i) f.inner *= runs[i].size;
+    add(f);
+    runs.erase(runs.begin() + static_cast<std::ptrdiff_t>(at));
+    if (at == 1) {  // its neighbours, both kept, are one
+      runs[0].size *= runs[1].size;
+      runs.erase(runs.begin() + 1);
+    }
+  }
+  if (mean) last.divide = count;
+  last.root = root;
+  add(last);
+  return std::make_unique<Reduce>(std::move(stages), size_of(in.dtype));
 }
 
 // Which axes are folded: attributes axis (a number, several, or None for all) and exclude.

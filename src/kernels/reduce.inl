@@ -16,24 +16,32 @@ struct Reductions {
     static MG_INLINE V start() { return V{}; }
     static MG_INLINE V first(V x) { return x; }
     static MG_INLINE V join(V a, V b) { return a + b; }
+    static MG_INLINE T one(T x) { return x; }
+    static MG_INLINE T both(T a, T b) { return a + b; }
   };
   struct Squares : Sum {
     static MG_INLINE V first(V x) { return x * x; }
+    static MG_INLINE T one(T x) { return x * x; }
   };
   struct Sizes : Sum {
     static MG_INLINE V first(V x) { return abs_of<T>(x); }
+    static MG_INLINE T one(T x) { return std::abs(x); }
   };
   struct Max {
     static constexpr bool adds = false;
     static MG_INLINE V start() { return all<T>(-std::numeric_limits<T>::infinity()); }
     static MG_INLINE V first(V x) { return x; }
     static MG_INLINE V join(V a, V b) { return max_of<T>(a, b); }
+    static MG_INLINE T one(T x) { return x; }
+    static MG_INLINE T both(T a, T b) { return a >= b || a != a ? a : b; }
   };
   struct Min {
     static constexpr bool adds = false;
     static MG_INLINE V start() { return all<T>(std::numeric_limits<T>::infinity()); }
     static MG_INLINE V first(V x) { return x; }
     static MG_INLINE V join(V a, V b) { return min_of<T>(a, b); }
+    static MG_INLINE T one(T x) { return x; }
+    static MG_INLINE T both(T a, T b) { return a <= b || a != a ? a : b; }
   };
 
   // The lanes of one vector folded; extremes keep nan.
@@ -113,6 +121,17 @@ struct Reductions {
     }
   }
 
+  // Fewer elements a result than a vector has lanes.
+  template <class R>
+  static void few(const Folding& f, const T* x, T* out, int64_t begin, int64_t end) {
+    for (int64_t o = begin; o < end; ++o) {
+      const T* p = x + o * f.count;
+      T total = R::one(p[0]);
+      for (int64_t i = 1; i < f.count; ++i) total = R::both(total, R::one(p[i]));
+      out[o] = finished<T>(f, static_cast<double>(total));
+    }
+  }
+
   template <class R>
   static void kept_last(const Folding& f, const T* x, T* out, int64_t begin, int64_t end,
                         int64_t from, int64_t to) {
@@ -147,6 +166,7 @@ struct Reductions {
     const T* x = static_cast<const T*>(in);
     T* out = static_cast<T*>(result);
     if (f.inner > 1) return kept_last<R>(f, x, out, begin, end, from, to);
+    if (f.front == 1 && f.count < N) return few<R>(f, x, out, begin, end);
     constexpr int64_t block = 64;  // results at a time, so that memory is read along
     double total[block];
     for (int64_t o = begin; o < end; o += block) {

@@ -1,12 +1,13 @@
-// transpose: any order of axes, any element type.
+// transpose: any order of axes, any element type. slice: the same with other distances.
 //
 // Axes of size 1 are dropped and neighbours that stay together merged. What is left either ends in
 // the same axis as the input (runs are copied) or turns rows into columns, tile by tile.
+#include <algorithm>
 #include <cstring>
 
-#include "../isa.h"
-#include "../kernel.h"
-#include "../parallel.h"
+#include "kernels/sets.h"
+#include "parallel.h"
+#include "registry.h"
 
 namespace mg {
 namespace {
@@ -15,31 +16,16 @@ struct Axis {
   int64_t size, from, to;  // strides, in elements
 };
 
-// out[a * to + b] = in[b * from + a], in tiles so narrow that rows of both stay in the cache.
-#define MG_TURN(name, T)                                                                       \
-  MG_CLONES void name(const T* in, T* out, int64_t a_size, int64_t b_size, int64_t from,       \
-                      int64_t to) {                                                            \
-    for (int64_t b0 = 0; b0 < b_size; b0 += 16) {                                              \
-      const int64_t b1 = b0 + 16 < b_size ? b0 + 16 : b_size;                                  \
-      for (int64_t a = 0; a < a_size; ++a) {                                                   \
-        for (int64_t b = b0; b < b1; ++b) out[a * to + b] = in[b * from + a];                  \
-      }                                                                                        \
-    }                                                                                          \
-  }
-MG_TURN(turn1, uint8_t)
-MG_TURN(turn2, uint16_t)
-MG_TURN(turn4, uint32_t)
-MG_TURN(turn8, uint64_t)
+#define MG_ISA_FILE "kernels/turn.inl"
+#include "kernels/each_set.h"
 
 class Transpose final : public Step {
  public:
-  Transpose(const Desc& x, const std::vector<int64_t>& order)
-      : bytes_(size_of(x.dtype)), total_(x.size()) {
-    std::vector<int64_t> strides(x.shape.size());
-    int64_t n = 1;
-    for (std::size_t i = x.shape.size(); i-- > 0;) strides[i] = n, n *= x.shape[i];
-    for (int64_t axis : order) {  // outermost first
-      const int64_t size = x.shape[axis], from = strides[axis];
+  // `axes` from the outermost in, as the output has them; `start`: the first element's place.
+  Transpose(int64_t bytes, const std::vector<Axis>& axes, int64_t start)
+      : bytes_(bytes), start_(start) {
+    for (const auto& [size, from, to] : axes) {
+      total_ *= size;
       if (size == 1) continue;
       if (!axes_.empty() && axes_.back().from == size * from) {
         axes_.back().size *= size;
@@ -49,7 +35,7 @@ class Transpose final : public Step {
       }
     }
     if (axes_.empty()) axes_.push_back({1, 1, 1});
-    n = 1;
+    int64_t n = 1;
     for (std::size_t i = axes_.size(); i-- > 0;) axes_[i].to = n, n *= axes_[i].size;
     inner_ = axes_.back();
     axes_.pop_back();
@@ -66,7 +52,7 @@ class Transpose final : public Step {
   }
 
   void run(const void* const* in, void* const* out, void*) override {
-    const char* from = static_cast<const char*>(in[0]);
+    const char* from = static_cast<const char*>(in[0]) + start_ * bytes_;
     char* to = static_cast<char*>(out[0]);
     // a row is cut in pieces: there may be few rows
     const int64_t piece = runs_ ? 1 : 64, pieces = runs_ ? 1 : (row_.size + piece - 1) / piece;
@@ -97,22 +83,25 @@ class Transpose final : public Step {
 
  private:
   void turn(const char* from, char* to, int64_t count) const {
-    const int64_t b = inner_.size, step = inner_.from, stride = row_.to;
-    auto with = [&](auto* function, auto element) {
-      using T = decltype(element);
-      function(reinterpret_cast<const T*>(from), reinterpret_cast<T*>(to), count, b, step, stride);
-    };
-    if (bytes_ == 1) with(turn1, uint8_t{});
-    if (bytes_ == 2) with(turn2, uint16_t{});
-    if (bytes_ == 4) with(turn4, uint32_t{});
-    if (bytes_ == 8) with(turn8, uint64_t{});
+    const auto function = bytes_ == 1   ? MG_PICK(turn<uint8_t>)
+                          : bytes_ == 2 ? MG_PICK(turn<uint16_t>)
+                          : bytes_ == 4 ? MG_PICK(turn<float>)
+                                        : MG_PICK(turn<double>);
+    function(from, to, count, inner_.size, inner_.from, row_.to);
   }
 
-  int64_t bytes_, total_;
+  int64_t bytes_, start_, total_ = 1;
   std::vector<Axis> axes_;  // without the two below
-  Axis inner_{}, row_{};    // neighbours in the output; neighbours in the input
+  Axis inner_{}, row_{1, 0, 0};  // neighbours in the output; neighbours in the input
   bool runs_ = false;
 };
+
+std::vector<int64_t> strides_of(const Desc& x) {
+  std::vector<int64_t> strides(x.shape.size());
+  int64_t n = 1;
+  for (std::size_t i = x.shape.size(); i-- > 0;) strides[i] = n, n *= x.shape[i];
+  return strides;
+}
 
 std::unique_ptr<Step> make_transpose(const std::vector<Desc>& in, const std::vector<Desc>& out,
                                      const Attrs& attrs) {
@@ -124,10 +113,38 @@ std::unique_ptr<Step> make_transpose(const std::vector<Desc>& in, const std::vec
   }
   if (static_cast<int>(order.size()) != x.ndim()) return nullptr;
   for (int64_t& axis : order) axis = axis < 0 ? axis + x.ndim() : axis;
-  return std::make_unique<Transpose>(x, order);
+  const std::vector<int64_t> strides = strides_of(x);
+  std::vector<Axis> axes;
+  for (int64_t axis : order) axes.push_back({x.shape[axis], strides[axis], 0});
+  return std::make_unique<Transpose>(size_of(x.dtype), axes, 0);
+}
+
+// A box cut out: begin (for the first axes) and step as in Python, the sizes as in the output.
+std::unique_ptr<Step> make_slice(const std::vector<Desc>& in, const std::vector<Desc>& out,
+                                 const Attrs& attrs) {
+  const Desc& x = in[0];
+  const auto begin = attrs.get<std::vector<int64_t>>("begin", {});
+  const auto step = attrs.get<std::vector<int64_t>>("step", {});
+  // with None among them they are none of our types, and a step of None is 1
+  if (out[0].size() < 1 || x.dtype != out[0].dtype || begin.empty() || begin.size() > x.shape.size() ||
+      (attrs.has("step") && step.size() != begin.size()))
+    return nullptr;
+  const std::vector<int64_t> strides = strides_of(x);
+  std::vector<Axis> axes;
+  int64_t start = 0;
+  for (std::size_t i = 0; i < x.shape.size(); ++i) {
+    const int64_t by = i < step.size() ? step[i] : 1, size = x.shape[i];
+    int64_t first = i < begin.size() ? begin[i] : 0;
+    if (first < 0) first += size;
+    first = by > 0 ? std::clamp<int64_t>(first, 0, size) : std::clamp<int64_t>(first, -1, size - 1);
+    start += first * strides[i];
+    axes.push_back({out[0].shape[i], strides[i] * by, 0});
+  }
+  return std::make_unique<Transpose>(size_of(x.dtype), axes, start);
 }
 
 MG_KERNEL("transpose", make_transpose);
+MG_KERNEL("slice", make_slice);
 
 }  // namespace
 }  // namespace mg

@@ -183,11 +183,29 @@ MG_INLINE VecOf<T> clamp_exp(VecOf<T> x) {  // nan becomes exp_low
 
 template <class T>
 MG_INLINE VecOf<T> exp_of(VecOf<T> x) {
+#if MG_WIDTH == 64
+  // minima and maxima that hand a nan on, and one instruction for the power of two (the masks are
+  // all ones: without them GCC 12 warns of its own headers)
+  using C = Vec<T>;
+  VecOf<T> c, p;
+  if constexpr (sizeof(T) == 4)
+    c = _mm512_maskz_max_ps(0xffff, all<T>(C::exp_low),
+                            _mm512_maskz_min_ps(0xffff, all<T>(C::exp_high), x));
+  else
+    c = _mm512_maskz_max_pd(0xff, all<T>(C::exp_low),
+                            _mm512_maskz_min_pd(0xff, all<T>(C::exp_high), x));
+  const VecOf<T> k = (c * static_cast<T>(1.4426950408889634) + C::magic) - C::magic;
+  const VecOf<T> r = (c - k * C::ln2_hi) - k * C::ln2_lo;
+  p = r * r * exp_rest<T>(r) + r + T(1);
+  if constexpr (sizeof(T) == 4) return _mm512_maskz_scalef_ps(0xffff, p, k);
+  else return _mm512_maskz_scalef_pd(0xff, p, k);
+#else
   MaskOf<T> n;
   VecOf<T> r = reduce_exp<T>(clamp_exp<T>(x), &n);
   VecOf<T> p = r * r * exp_rest<T>(r) + r + T(1);
   p = scaled<T>(p, n);
   return x != x ? x : p;
+#endif
 }
 
 template <class T>
@@ -296,12 +314,30 @@ MG_INLINE VecOf<T> log1p_of(VecOf<T> x) {
   return x == T(0) ? x : result;
 }
 
+// a / b for b in [1, 2].
+template <class T>
+MG_INLINE VecOf<T> quotient(VecOf<T> a, VecOf<T> b) {
+#if MG_WIDTH == 64
+  if constexpr (sizeof(T) == 4) {  // half the time of a division, which waits for one unit
+    VecOf<T> r = _mm512_maskz_rcp14_ps(0xffff, b);
+    r += r * (T(1) - b * r);
+    const VecOf<T> q = a * r;
+    return q + r * (a - b * q);
+  }
+#endif
+  return a / b;
+}
+
 template <class T>
 MG_INLINE VecOf<T> tanh_of(VecOf<T> x) {
   VecOf<T> size = abs_of<T>(x), end = all<T>(Vec<T>::tanh_end);
   size = size < end ? size : end;
-  VecOf<T> d = expm1_of<T>(size * T(-2));  // in (-1, 0]
-  VecOf<T> result = with_sign<T>(-d / (d + T(2)), x);
+  MaskOf<T> n;
+  const VecOf<T> r = reduce_exp<T>(size * T(-2), &n);
+  const VecOf<T> s = power_of_two<T>(n), one = all<T>(1);
+  // e^(-2x) - 1, in (-1, 0]; near zero s is 1 and nothing is lost
+  const VecOf<T> d = s * (r * r * exp_rest<T>(r) + r) + (s - one);
+  VecOf<T> result = with_sign<T>(quotient<T>(d, d + T(2)), x);
   return x != x ? x : result;
 }
 
@@ -309,7 +345,7 @@ template <class T>
 MG_INLINE VecOf<T> sigmoid_of(VecOf<T> x) {
   VecOf<T> decay = exp_of<T>(-abs_of<T>(x));
   VecOf<T> one = all<T>(1);
-  return (x >= T(0) ? one : decay) / (one + decay);
+  return quotient<T>(x >= T(0) ? one : decay, one + decay);
 }
 
 // log(1 + e^x)

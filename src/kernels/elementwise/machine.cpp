@@ -2,7 +2,9 @@
 // instruction, so that everything between its inputs and outputs stays in the first cache.
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
+#include "isa.h"
 #include "kernels/elementwise/passes.h"
 #include "parallel.h"
 
@@ -20,6 +22,7 @@ constexpr int kStreamInputs = 3;
 // How an input meets the shape of the results.
 struct Access {
   enum Kind { full, single, pattern } kind = full;
+  int64_t period = 0;  // of a pattern: after so many elements it begins again; 0: never
   // of a pattern: its axes from the outermost in, neighbours that behave alike joined
   std::vector<int64_t> sizes, strides;
 };
@@ -51,7 +54,18 @@ bool access_of(const std::vector<int64_t>& view, const std::vector<int64_t>& sha
   // joined from the inside out: the stride of a joined axis is that of its innermost
   std::reverse(access->sizes.begin(), access->sizes.end());
   std::reverse(access->strides.begin(), access->strides.end());
+  if (access->kind == Access::pattern && access->strides.front() == 0) {
+    access->period = 1;
+    for (size_t i = 1; i < access->sizes.size(); ++i) access->period *= access->sizes[i];
+  }
   return true;
+}
+
+MG_CLONES void spread(float* to, int64_t n, float value) {
+  for (int64_t i = 0; i < n; ++i) to[i] = value;
+}
+MG_CLONES void spread(double* to, int64_t n, double value) {
+  for (int64_t i = 0; i < n; ++i) to[i] = value;
 }
 
 // Elements [begin, begin + n) of the stretched input.
@@ -67,7 +81,7 @@ void fill(const Access& access, const T* from, T* to, int64_t begin, int64_t n) 
   while (n > 0) {
     const int64_t run = std::min(n, access.sizes[inner] - at[inner]);
     if (access.strides[inner] == 0) {
-      std::fill_n(to, run, from[offset]);
+      spread(to, run, from[offset]);
     } else if (run < 32) {
       for (int64_t i = 0; i < run; ++i) to[i] = from[offset + i];
     } else {
@@ -116,7 +130,8 @@ class Machine final : public Step {
     if (!settle_numbers() || !allot()) return false;
     int64_t bytes = kMostTileBytes;
     while (bytes > kLeastTileBytes && bytes * registers_ > kCacheBytes) bytes /= 2;
-    tile_ = bytes / static_cast<int64_t>(sizeof(T));
+    tile_ = stride_ = bytes / static_cast<int64_t>(sizeof(T));
+    fit_periods();
     cost_ = 0.15 * static_cast<double>(views.size() + out.size());
     for (const Instruction& one : program_.code) cost_ += weight(one.word);
     return true;
@@ -152,6 +167,18 @@ class Machine final : public Step {
   }
 
  private:
+
+  // Tiles of whole periods, where they are short: then every tile reads the same of such an input.
+  void fit_periods() {
+    int64_t longest = 0;
+    for (const Access& one : accesses_)
+      if (one.kind == Access::pattern && one.period <= tile_) longest = std::max(longest, one.period);
+    const int64_t vector = 64 / static_cast<int64_t>(sizeof(T));  // tiles begin at cache lines
+    const int64_t both = longest == 0 ? 1 : std::lcm(longest, vector);
+    if (longest > 0) tile_ = both <= tile_ ? tile_ / both * both : tile_ / longest * longest;
+    for (Access& one : accesses_)
+      if (one.period == 0 || tile_ % one.period != 0) one.period = 0;
+  }
 
   static double weight(Word word) {
     switch (word) {
@@ -233,6 +260,8 @@ class Machine final : public Step {
     return true;
   }
 
+  static void stretch(Access& number) { number.kind = Access::pattern, number.period = 1; }
+
   // Passes take numbers as second or third operand, or as first of two. Elsewhere an input of one
   // element is spread out over a tile; a constant there is left to the operator's own body.
   bool settle_numbers() {
@@ -245,11 +274,11 @@ class Machine final : public Step {
       if (!is_number(first) || (one.count == 2 && !is_number(one.operands[1]))) continue;
       if (one.count == 2 && first.kind == Operand::number) {
         if (one.operands[1].kind == Operand::number) return false;
-        accesses_[one.operands[1].index].kind = Access::pattern;
+        stretch(accesses_[one.operands[1].index]);
         continue;
       }
       if (first.kind == Operand::number) return false;
-      accesses_[first.index].kind = Access::pattern;
+      stretch(accesses_[first.index]);
     }
     return true;
   }
@@ -260,17 +289,19 @@ class Machine final : public Step {
     T* table[kPlaces];
     for (size_t i = 0; i < numbers_.size(); ++i)
       table[number_place(static_cast<int>(i))] = const_cast<T*>(numbers + i);
-    for (int i = 0; i < registers_; ++i) table[register_place(i)] = registers + i * tile_;
+    for (int i = 0; i < registers_; ++i) table[register_place(i)] = registers + i * stride_;
     const int inputs = static_cast<int>(accesses_.size());
     for (int64_t p = begin; p < end; p += tile_) {
       const int64_t n = std::min(tile_, end - p);
       for (int i = 0; i < inputs; ++i) {
         const T* base = static_cast<const T*>(in[i]);
         const Access& access = accesses_[i];
-        if (access.kind == Access::pattern)
-          fill(access, base, table[register_place(input_register_[i])], p, n);
-        else
+        if (access.kind == Access::pattern) {
+          if (p == begin || access.period == 0)
+            fill(access, base, table[register_place(input_register_[i])], p, n);
+        } else {
           table[i] = const_cast<T*>(access.kind == Access::full ? base + p : base);
+        }
       }
       for (int i = 0; i < outputs_; ++i)
         table[output_place(i)] = streamed_ ? table[register_place(stream_register_[i])]
@@ -290,7 +321,7 @@ class Machine final : public Step {
   static constexpr int kPlaces = 128;
 
   Program program_;
-  int64_t total_ = 0, tile_ = 0;
+  int64_t total_ = 0, tile_ = 0, stride_ = 0;  // stride_: from register to register
   double cost_ = 0;
   std::vector<Access> accesses_;
   std::vector<T> numbers_;
