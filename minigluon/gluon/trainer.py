@@ -86,6 +86,7 @@ class Trainer:
         self._distributed: bool | None = None
         self._update_on_kvstore: bool | None = None
         self._sent: dict[str, Any] = {}
+        self._has_scale = False
         self._params_to_init = list(self._params)
 
     def _check_contexts(self) -> list[Context]:
@@ -304,7 +305,8 @@ class Trainer:
             )
         scale = self._scale / samples
         before = self._optimizer.rescale_grad
-        if self._update_on_kvstore and self._distributed and self._sent and before != scale:
+        if (self._update_on_kvstore and self._distributed and self._sent and before != scale
+                and self._has_scale):
             warnings.warn(
                 f"Trainer: the gradient scale changes from {before:g} to {scale:g} (another "
                 "batch_size?). The servers follow; all workers must give the same batch_size.",
@@ -312,6 +314,7 @@ class Trainer:
                 stacklevel=3,
             )
         self._optimizer.rescale_grad = scale
+        self._has_scale = True  # rows may have been fetched before the first step
 
     def _update_together(self) -> bool:
         """All Parameters of a context by one native call; False: nothing has been done.

@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from ...device import device_of
 from ...device.engine import Ticket, begin
 from ...ndarray import NDArray
+from ...ops.storage import Stored, fill
 from ..api import Key
 from ..compression import Residuals, packed_size
 from .messages import Item, Placement
@@ -173,6 +175,9 @@ def sinks(
 
 def _write(array: NDArray, value: np.ndarray[Any, Any]) -> None:
     raw = array._data
+    if isinstance(raw, Stored):
+        fill(device_of(array.context).xp, raw, device_of(array.context).array(value))
+        return
     if isinstance(raw, np.ndarray):
         raw[...] = value
     else:  # a GPU array: its module turns host numbers into its own

@@ -44,8 +44,10 @@ __all__ = [
     "Placed",
     "Placement",
     "Pull",
+    "PullRows",
     "Push",
     "PushPull",
+    "PushRows",
     "Refused",
     "Register",
     "Role",
@@ -511,6 +513,22 @@ class PushPull(Message):
 
 
 @dataclass(frozen=True, slots=True)
+class PushRows(Message):
+    """Gradients of some rows (rows.py): two items for each part; answered by `Ack`."""
+
+    kind: ClassVar[int] = 48
+    items: tuple[Item, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PullRows(Message):
+    """Ask for some rows of parts by their numbers; answered by `Values`."""
+
+    kind: ClassVar[int] = 49
+    items: tuple[Item, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Values(Message):
     """Values asked for."""
 
@@ -544,5 +562,5 @@ CONTROL_MESSAGES: tuple[type[Message], ...] = (
     SetCompression, Command, CountDead,
 )
 ARRAY_MESSAGES: tuple[type[Message], ...] = (
-    Init, Push, Pull, PushPull, Values, States, LoadStates,
+    Init, Push, Pull, PushPull, PushRows, PullRows, Values, States, LoadStates,
 )

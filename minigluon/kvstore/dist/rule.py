@@ -17,7 +17,8 @@ import numpy as np
 
 from ...base import KVStoreError, NotForThisError
 from ...context import cpu
-from ...ndarray import NDArray
+from ...ndarray import NDArray, wrap
+from ...ops.storage import RowSparse
 from ...optimizer import Optimizer, Updater, from_wire
 from .messages import SetOptimizer
 
@@ -42,7 +43,7 @@ class Rule(Protocol):
 
     lets_go: bool
 
-    def update(self, key: Key, part: int, weight: Array, grad: Array) -> None:
+    def update(self, key: Key, part: int, weight: Array, grad: Array | RowSparse) -> None:
         """Change `weight` in place."""
 
     def configure(self, settings: dict[str, Any]) -> None:
@@ -74,9 +75,9 @@ class OptimizerRule:
             self._updaters[part] = Updater(optimizer)
         return self._updaters[part]
 
-    def update(self, key: Key, part: int, weight: Array, grad: Array) -> None:
+    def update(self, key: Key, part: int, weight: Array, grad: Array | RowSparse) -> None:
         """One optimizer step on `weight`, in place."""
-        self._updater(part)(key, NDArray(grad, cpu()), NDArray(weight, cpu()))
+        self._updater(part)(key, wrap(grad, cpu()), NDArray(weight, cpu()))
 
     def configure(self, settings: dict[str, Any]) -> None:
         """Take over changed settings (`Optimizer.live_settings` of the workers)."""

@@ -16,11 +16,13 @@ from typing import Any
 
 import numpy as np
 
+from ...ops.storage import RowSparse
 from ..compression import CODECS, Codec, Packed
 from . import messages as say
 from .actions import Action, Fatal, Limits, Log, Refusal, Run, Send, Stop
 from .commands import Head
 from .messages import Item, Message, Role
+from .rows import checked
 from .rule import Rule
 from .shard import INITIAL, Regime, Shard, Step, Want
 from .updates import Updates
@@ -223,6 +225,10 @@ class ServerState:
         if isinstance(message, (say.Pull, say.PushPull)):
             items = tuple(self._find(item).lend() for item in message.items)
             return [Send(client.uid, say.Values(message.seq, items))]
+        if isinstance(message, say.PullRows):
+            rows = zip(message.items, self._asked(message), strict=True)
+            items = tuple(self._rows_of(item).lend_rows(asked) for item, asked in rows)
+            return [Send(client.uid, say.Values(message.seq, items))]
         if isinstance(message, say.Goodbye):
             return [Send(client.uid, say.Farewell(message.seq))]
         if isinstance(message, say.SaveStates):
@@ -284,11 +290,35 @@ class ServerState:
             if item.codec and (codec is None or codec.number != item.codec):
                 raise Refusal(f"push: key {shard.name} comes in {CODECS[item.codec]} codes, which "
                               "this worker has not announced")
+        return self._enter(client, want, [(shard, _numbers(client, shard, item))
+                                          for shard, item in zip(shards, items, strict=True)], now)
+
+    def _push_rows(self, client: _Client, message: say.PushRows, now: float) -> list[Action]:
+        if len(message.items) % 2:
+            raise Refusal("push of rows: row numbers without rows")
+        pieces: list[tuple[Shard, Any]] = []
+        for numbers, values in zip(message.items[::2], message.items[1::2], strict=True):
+            shard = self._rows_of(numbers)
+            place = shard.place
+            pieces.append((shard, checked(place.shape, place.dtype, shard.name, numbers, values)))
+        want = Want(client.uid, client.rank, message.seq, len(pieces))
+        return self._enter(client, want, pieces, now)
+
+    def _rows_of(self, numbers: Item) -> Shard:
+        shard = self.shards.get((numbers.key, numbers.part))
+        if shard is None:
+            raise Refusal(f"server {self.rank} holds no key number {numbers.key}, "
+                          f"part {numbers.part}")
+        return shard
+
+    def _enter(
+        self, client: _Client, want: Want, pieces: list[tuple[Shard, Any]], now: float
+    ) -> list[Action]:
+        """Take the gradients of one request, all of which have been looked at."""
         self.counters["pushes"] += 1
         client.open[want.seq] = want
         actions: list[Action] = []
-        for index, (shard, item) in enumerate(zip(shards, items, strict=True)):
-            data = _numbers(client, shard, item)
+        for index, (shard, data) in enumerate(pieces):
             regime = client.regimes.get(shard.store, INITIAL)
             if shard.sync:
                 step = shard.gather(client.rank, data, regime, now)
@@ -297,12 +327,12 @@ class ServerState:
                 if len(step.ranks) == self.workers:
                     actions += self._complete(shard, step)
                 else:
-                    self.busy[item.key, item.part] = shard
+                    self.busy[shard.place.key, shard.part] = shard
                     self._check_complete(shard)
             else:
                 self._apply_at_once(client, shard, data, regime)
                 actions += self._served(want, index, shard)
-        if not items:
+        if not pieces:
             want.open = 1
             actions += self._done(want)
         return actions
@@ -332,7 +362,7 @@ class ServerState:
         return actions
 
     def _apply_at_once(
-        self, client: _Client, shard: Shard, data: Array | Packed, regime: Regime
+        self, client: _Client, shard: Shard, data: Array | Packed | RowSparse, regime: Regime
     ) -> None:
         lag = shard.version - shard.seen[client.rank]
         self.counters["staleness_sum"] += lag
@@ -353,11 +383,26 @@ class ServerState:
             self.counters["updates"] += 1
 
     def _pull(self, client: _Client, message: say.Pull, now: float) -> list[Action]:
-        shards = [self._find(item) for item in message.items]
+        return self._await(client, message.seq, [self._find(item) for item in message.items], None,
+                           now)
+
+    def _pull_rows(self, client: _Client, message: say.PullRows, now: float) -> list[Action]:
+        shards = [self._rows_of(item) for item in message.items]
+        return self._await(client, message.seq, shards, self._asked(message), now)
+
+    def _asked(self, message: say.PullRows) -> list[Array]:
+        shards = [self._rows_of(item) for item in message.items]
+        return [checked(shard.place.shape, shard.place.dtype, shard.name, item, None)
+                for shard, item in zip(shards, message.items, strict=True)]
+
+    def _await(
+        self, client: _Client, seq: int, shards: list[Shard], rows: list[Array] | None, now: float
+    ) -> list[Action]:
+        """Answer with values, or with rows of them, once they include this worker's pushes."""
         self.counters["pulls"] += 1
         blank: list[Item | None] = [None] * len(shards)
-        want = Want(client.uid, client.rank, message.seq, len(shards), blank)
-        client.open[message.seq] = want
+        want = Want(client.uid, client.rank, seq, len(shards), blank, rows)
+        client.open[seq] = want
         actions: list[Action] = []
         for index, shard in enumerate(shards):
             needs = shard.pushed[client.rank] if shard.sync else 0
@@ -379,7 +424,8 @@ class ServerState:
     def _served(self, want: Want, index: int, shard: Shard) -> list[Action]:
         """One item of a request is done."""
         if want.values is not None:
-            want.values[index] = shard.lend()
+            rows = want.rows
+            want.values[index] = shard.lend() if rows is None else shard.lend_rows(rows[index])
             shard.seen[want.rank] = shard.version
         return self._done(want)
 
@@ -472,6 +518,8 @@ _REACTIONS: dict[type[Message], Callable[[ServerState, _Client, Any, float], lis
     say.Push: ServerState._push,
     say.PushPull: ServerState._pushpull,
     say.Pull: ServerState._pull,
+    say.PushRows: ServerState._push_rows,
+    say.PullRows: ServerState._pull_rows,
     say.SetOptimizer: ServerState._set_optimizer,
     say.UpdateSettings: ServerState._settings,
     say.Command: ServerState._command,

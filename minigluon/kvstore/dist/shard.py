@@ -12,12 +12,15 @@ from typing import Any
 
 import numpy as np
 
+from ...ops.storage import RowSparse
 from ..compression import Packed, merge
 from .messages import Item
+from .rows import sum_of_rows
 
 __all__ = ["INITIAL", "Regime", "Shard", "Step", "Want"]
 
 Array = np.ndarray[Any, Any]
+Piece = Array | Packed | RowSparse
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +41,16 @@ INITIAL = Regime()
 
 @dataclass(eq=False)
 class Want:
-    """A request under way: how many of its items are not done yet, and the values found so far."""
+    """A request under way: how many of its items are not done yet, the values found so far, and
+    the rows asked for, where it asks for rows.
+    """
 
     uid: str
     rank: int
     seq: int
     open: int
     values: list[Item | None] | None = None
+    rows: list[Array] | None = None
 
 
 @dataclass(eq=False)
@@ -59,7 +65,7 @@ class Step:
     """
 
     began: float
-    pieces: dict[int, Array | Packed] = field(default_factory=dict)
+    pieces: dict[int, Piece] = field(default_factory=dict)
     ranks: dict[int, Regime] = field(default_factory=dict)
     acks: list[tuple[Want, int]] = field(default_factory=list)
     warned: bool = False
@@ -121,6 +127,11 @@ class Shard:
         p = self.place
         return Item(p.key, p.part, p.start, p.stop, p.dtype, p.shape, view)
 
+    def lend_rows(self, rows: Array) -> Item:
+        """Some rows of the value for a reply, as a copy."""
+        p, data = self.place, self.value[rows]
+        return Item(p.key, p.part, 0, data.size, p.dtype, data.shape, data)
+
     def writable(self) -> Array:
         """The value to be changed in place: a copy if somebody is still sending the old one."""
         if self._lent is not None and self._lent() is not None:
@@ -128,8 +139,11 @@ class Shard:
         self._lent = None
         return self.value
 
-    def replace(self, total: Array) -> None:
+    def replace(self, total: Array | RowSparse) -> None:
         """The value becomes `total`, whose memory is taken over where the type allows."""
+        if isinstance(total, RowSparse):
+            self.replace(total.dense(np))
+            return
         if total.dtype == self.value.dtype:
             lent = self._lent is not None and self._lent() is not None
             self._spare = None if lent else self.value
@@ -140,7 +154,7 @@ class Shard:
 
     # -- gathering ------------------------------------------------------------------------------
 
-    def gather(self, rank: int, data: Array | Packed, regime: Regime, now: float) -> Step:
+    def gather(self, rank: int, data: Piece, regime: Regime, now: float) -> Step:
         """Enter the next gradient of `rank`; the step it belongs to."""
         self.pushed[rank] += 1
         step = self.steps.get(self.pushed[rank])
@@ -150,7 +164,7 @@ class Shard:
         step.ranks[rank] = regime
         return step
 
-    def finish(self, step: Step) -> tuple[Array, Array]:
+    def finish(self, step: Step) -> tuple[Array | RowSparse, Array | RowSparse]:
         """The sum of a complete step, in the type of accumulation and in that of the key.
 
         The version moves on.
@@ -161,15 +175,22 @@ class Shard:
         step.pieces.clear()
         return total, total.astype(self.value.dtype, copy=False)
 
-    def sum(self, pieces: list[Array | Packed]) -> Array:
-        """The sum of gradients, in memory that is ours."""
+    def sum(self, pieces: list[Piece]) -> Array | RowSparse:
+        """The sum of gradients, in memory that is ours; of rows alone where all are rows."""
+        sparse = [isinstance(piece, RowSparse) for piece in pieces]
+        if all(sparse):
+            return sum_of_rows(pieces, _wide(self.value.dtype))
+        if any(sparse):
+            pieces = [p.dense(np) if isinstance(p, RowSparse) else p for p in pieces]
         out, self._spare = self._spare, None
         if out is None:
             out = self._allocate(self.value.shape, _wide(self.value.dtype))
-        return merge(pieces, out)
+        return merge(pieces, out)  # type: ignore[arg-type]
 
-    def keep(self, buffer: Array) -> None:
+    def keep(self, buffer: Array | RowSparse) -> None:
         """Memory that the next step may sum in."""
+        if isinstance(buffer, RowSparse):
+            return
         if self._spare is None and buffer.dtype == _wide(self.value.dtype):
             self._spare = buffer
 

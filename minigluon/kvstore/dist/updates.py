@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ...ops.storage import RowSparse
 from . import messages as say
 from .actions import Fatal, Refusal
 from .messages import Item, Role
@@ -130,7 +131,7 @@ class Updates:
         return self.rules[store][turn - 1][1].settings if turn else {}
 
     def apply(
-        self, shard: Shard, rule: Rule, grad: Array, settings: Mapping[str, Any]
+        self, shard: Shard, rule: Rule, grad: Array | RowSparse, settings: Mapping[str, Any]
     ) -> None:
         """Run the update rule on the shard."""
         try:

@@ -19,6 +19,7 @@ from ...optimizer import Optimizer
 from ..api import Key, KeyKind, KVStoreBase, check_arrays, group, priorities
 from ..compression import Residuals, codec_of
 from ..reduce import reduce
+from ..rows import dense_and_sparse, rows_asked
 from . import messages as say
 from . import states
 from .batches import BATCH_BYTES, Batch, Home, Sink, batches, host, sinks
@@ -27,6 +28,7 @@ from .commands import Head, compression, optimizer_in
 from .messages import SCHEDULER, KeySpec, Message, Node, Placement, Role
 from .process import next_store, process_client
 from .requests import Answer, Pending
+from .rowtraffic import RowTraffic
 from .rule import describe, elementwise
 from .wire import check_dtype
 
@@ -60,6 +62,7 @@ class DistKVStore(KVStoreBase):
         self._store = next_store(self._client)
         self._limit = 0 if self._client.job.slice else BATCH_BYTES
         self._kind = KeyKind()
+        self._rows = RowTraffic(self)
         self._places: dict[Key, Placement] = {}
         self._homes: dict[Key, Home] = {}
         self._steps: dict[Key, int] = {}
@@ -132,6 +135,7 @@ class DistKVStore(KVStoreBase):
         """Give gradients, as they are now."""
         grouped = self._grouped("push", key, value)
         order = priorities(key, priority)
+        self._rows.push({one: grouped.pop(one) for one in self._by_rows(grouped)})
         for batch in self._pushes(grouped, order):
             self._client.request(
                 _server(batch.server), say.Push(0, tuple(batch.items)),
@@ -147,9 +151,11 @@ class DistKVStore(KVStoreBase):
             raise KVStoreError("pull: expected arrays to write into (out=), got None")
         grouped = self._grouped("pull", key, out)
         urgency = priorities(key, priority)
-        order = _ordered(grouped, urgency)
-        for one in order:
+        for one in grouped:
             self._check(self._known(one), grouped[one], "pull")
+        grouped = {one: left for one, arrays in grouped.items()
+                   if (left := dense_and_sparse(arrays, ignore_sparse))}
+        order = _ordered(grouped, urgency)
         homes = (self._homes[one] for one in order)
         self._fetch(say.Pull, list(batches(homes, None, limit=self._limit)), grouped, urgency)
 
@@ -157,6 +163,10 @@ class DistKVStore(KVStoreBase):
         """`push` and `pull` in one exchange."""
         values = self._grouped("pushpull", key, value)
         outs = values if out is None else self._grouped("pushpull", key, out)
+        if self._by_rows(values):
+            self.push(key, value, priority)
+            self.pull(key, value if out is None else out, priority)
+            return
         if values.keys() != outs.keys():
             raise KVStoreError(f"pushpull: values for {list(values)}, outputs for {list(outs)}")
         for one, arrays in outs.items():
@@ -164,6 +174,23 @@ class DistKVStore(KVStoreBase):
         urgency = priorities(key, priority)
         sent = list(self._pushes(values, urgency))
         self._fetch(say.PushPull, sent, outs, urgency)
+
+    def row_sparse_pull(
+        self, key: Keys, out: Any = None, priority: Any = 0, row_ids: Any = None
+    ) -> None:
+        """Fill row_sparse arrays with rows; only these travel. Returns at once, as `pull`."""
+        self._check_open()
+        asked = rows_asked(key, out, row_ids)
+        self._kind.check(list(asked))
+        for one, pairs in asked.items():
+            self._check(self._known(one), [array for array, _ in pairs], "pull")
+        self._rows.pull(asked)
+
+    def _by_rows(self, grouped: dict[Key, list[NDArray]]) -> list[Key]:
+        """The keys of a push that travel by rows: all their arrays are row_sparse."""
+        return [one for one, arrays in grouped.items()
+                if all(array.stype == "row_sparse" for array in arrays)
+                and self._known(one) is not None and self._rows.takes(one)]
 
     def _fetch(
         self, kind: builtins.type[say.Pull] | builtins.type[say.PushPull], sent: list[Batch],
@@ -360,8 +387,10 @@ class DistKVStore(KVStoreBase):
         """
         replies = self._everywhere(say.Stats(), "statistics")
         rest = self._residuals
-        total: dict[str, int] = {} if rest is None else {
-            "compression_raw_bytes": rest.raw_bytes, "compression_sent_bytes": rest.sent_bytes,
+        rows = {"rows_sent_bytes": self._rows.sent_bytes,
+                "rows_pulled_bytes": self._rows.pulled_bytes}
+        total: dict[str, int] = rows if rest is None else {
+            **rows, "compression_raw_bytes": rest.raw_bytes, "compression_sent_bytes": rest.sent_bytes,
         }
         for reply in replies:
             assert isinstance(reply, say.StatsReply)
