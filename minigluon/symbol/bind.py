@@ -4,6 +4,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from .. import ndarray as nd
 from ..base import (
     ArgumentError,
@@ -171,8 +173,10 @@ class Executor:
         if key not in self._programs:
             shown = [] if self._watcher is None else [
                 entry for node in self._places for entry in node.outputs()]
+            known = {node: (np.dtype(array.dtype).name, array.shape)
+                     for node, array in zip(self._nodes, self._arrays, strict=True)}
             self._programs[key] = Program(self._entries, self._nodes, self._places, training, wrt,
-                                          shown)
+                                          shown, known)
         return self._programs[key]
 
     def forward(self, is_train: bool = False, **kwargs: Any) -> list[NDArray]:

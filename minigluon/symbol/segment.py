@@ -12,11 +12,22 @@ from ..base import ArgumentValueError
 from ..context import Context
 from ..device import device_of
 from ..dispatch import call, raw_face
-from ..graph import CompiledGraph, Entry, Node, substitute, topological
+from ..graph import (
+    CompiledGraph,
+    Entry,
+    Node,
+    assign_layout,
+    has_images,
+    infer_dtype,
+    infer_shape,
+    substitute,
+    topological,
+)
 
 __all__ = ["Program", "placed"]
 
 Raw = Any
+_Desc = tuple[str, tuple[int, ...]]  # element type and shape
 
 
 def placed(nodes: Sequence[Node], ctx: Context, group2ctx: Mapping[str, Any] | None
@@ -42,14 +53,19 @@ class _Segment:
     """
 
     def __init__(self, ctx: Context, inputs: list[Entry], variables: list[Node],
-                 outputs: list[Entry], training: bool, wrt: list[Node]) -> None:
+                 outputs: list[Entry], training: bool, wrt: list[Node],
+                 known: Mapping[Entry, _Desc]) -> None:
         self.device = device_of(ctx)
         self.inputs = inputs
         self.outputs = outputs
         swapped = {entry: Entry(node, 0) for entry, node in zip(inputs, variables, strict=True)
                    if entry.node is not node}
-        self.operator = CompiledGraph(substitute(outputs, swapped), variables, training,
-                                      record=bool(wrt), wrt=wrt, name="executor").operator
+        made = substitute(outputs, swapped)
+        if known and ctx.device_type != "gpu":
+            made = assign_layout(made, {node: known[entry] for entry, node in
+                                        zip(inputs, variables, strict=True)}, bool(wrt))
+        self.operator = CompiledGraph(made, variables, training, record=bool(wrt), wrt=wrt,
+                                      name="executor").operator
         self.mutated = [place for place, name in enumerate(self.operator.input_names)
                         if name in self.operator.mutates]
 
@@ -64,17 +80,23 @@ class Program:
         training: run in training mode.
         wrt: the variables that backward gives gradients for.
         shown: further entries whose values `forward` leaves in ``values``.
+        known: types and shapes of the variables; the program is for these only. Images are then
+            laid out as the kernels like them, unless everything between is shown.
     """
 
     def __init__(self, entries: Sequence[Entry], variables: Sequence[Node],
                  places: Mapping[Node, Context], training: bool, wrt: Sequence[Node],
-                 shown: Sequence[Entry] = ()) -> None:
+                 shown: Sequence[Entry] = (),
+                 known: Mapping[Node, _Desc] | None = None) -> None:
         self.entries = list(entries)
         self.variables = list(variables)
         self.places = places
         kept = [*entries, *shown]
         calls = [node for node in topological(kept) if node.op is not None]
         self._needed = _reached(calls, wrt)
+        self._known: dict[Entry, _Desc] = {}
+        if known and not shown and has_images(entries):
+            self._known = _descs(kept, known)
         self.segments: list[_Segment] = []
         for run in _runs(calls, places):
             self._add(run, kept, training)
@@ -97,7 +119,7 @@ class Program:
                if entry.node in self._needed]
         if outputs:
             self.segments.append(_Segment(self.places[run[0]], inputs, variables, outputs,
-                                          training, wrt))
+                                          training, wrt, self._known))
 
     def forward(self, arrays: Sequence[Raw], contexts: Sequence[Context]) -> Run:
         """Compute all pieces in order."""
@@ -156,6 +178,19 @@ class Run:
                 if grad is not None:
                     add(entry, _moved(grad, piece.device, self.homes[entry]))
         return grads
+
+
+def _descs(entries: Sequence[Entry], known: Mapping[Node, _Desc]) -> dict[Entry, _Desc]:
+    """Type and shape of every entry; nothing where some are not known."""
+    shapes = infer_shape(entries, {node: shape for node, (_, shape) in known.items()}).entries
+    dtypes = infer_dtype(entries, {node: dtype for node, (dtype, _) in known.items()}).entries
+    found = {Entry(node, 0): desc for node, desc in known.items()}
+    for entry, shape in shapes.items():
+        dtype = dtypes.get(entry)
+        if shape is None or dtype is None:
+            return {}
+        found.setdefault(entry, (dtype, shape))
+    return found
 
 
 def _runs(calls: Sequence[Node], places: Mapping[Node, Context]) -> list[list[Node]]:

@@ -13,6 +13,9 @@ from minigluon.base import (
     GradientError,
     ShapeError,
 )
+from minigluon.device.cpu import native
+from minigluon.graph import layout, topological
+from minigluon.symbol import segment
 
 CPU = mx.cpu()
 
@@ -278,3 +281,47 @@ def test_a_penalty_updates_its_running_mean_in_backward():
         executor.backward(nd.ones((2, 3)))
         np.testing.assert_allclose(executor.aux_dict["kl_moving_avg"].asnumpy(), mean, rtol=1e-5)
         np.testing.assert_allclose(executor.grad_dict["x"].asnumpy(), [grad] * 2, rtol=1e-6)
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.parametrize("kind", ["NHWC", "blocked"])
+def test_images_lie_as_the_kernels_like_them(grouped, kind, monkeypatch):
+    if not native.onednn:
+        pytest.skip("oneDNN's kernels are not built")
+    monkeypatch.setattr(
+        layout, "_choose", lambda *_: layout._NHWC if kind == "NHWC" else layout._BLOCKED)
+    found = []
+
+    def noted(*args):
+        found.extend(layout.assign_layout(*args))
+        return found[-1:]
+
+    monkeypatch.setattr(segment, "assign_layout", noted)
+
+    def gradients(watched):
+        with mx.AttrScope(ctx_group="first"):
+            x = sym.Convolution(sym.var("x"), kernel=(3, 3), num_filter=5, name="one")
+            x = sym.Pooling(sym.relu(sym.BatchNorm(x, name="norm")), kernel=(2, 2), stride=(2, 2))
+        with mx.AttrScope(ctx_group="second"):
+            x = sym.tanh(sym.Convolution(x, kernel=(3, 3), num_filter=3, name="two"))
+        places = {"first": mx.cpu(1), "second": mx.cpu(2)} if grouped else None
+        executor = x.simple_bind(CPU, x=(16, 2, 10, 10), group2ctx=places)
+        random = np.random.default_rng(1)
+        for array in executor.arg_arrays:
+            array[:] = nd.array(random.normal(size=array.shape))
+        if watched:
+            executor.set_monitor_callback(lambda name, array: None)
+        [out] = executor.forward(is_train=True)
+        executor.backward(nd.array(np.cos(np.arange(out.size)).reshape(out.shape)))
+        return [array.asnumpy() for array in (out, *executor.grad_arrays, *executor.aux_arrays)]
+
+    wanted = gradients(watched=True)
+    found.clear()
+    for got, want in zip(gradients(watched=False), wanted, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4 * max(1, np.abs(want).max()))
+    convolutions = [node for node in topological(found) if node.op
+                    and node.op.name == "Convolution"]
+    assert len(convolutions) == 2
+    for node in convolutions:
+        assert (node.attrs["layout"], len(node.attrs["kernel"])) == (
+            ("NHWC/OIHW", 2) if kind == "NHWC" else (None, 3))
