@@ -19,7 +19,7 @@ TESTS = Path(__file__).resolve().parent
 SECTIONS = {1: 18, 2: 15, 3: 12, 4: 8, 5: 9, 6: 12, 7: 14, 8: 11, 9: 13, 10: 5, 11: 7, 14: 16,
             15: 9, 16: 13, 17: 6, 18: 21}
 REASONS = {
-    "sparse": "row_sparse and csr arrays are not built; asking for them is a NotForThisError",
+    "sparse": "with row_sparse and csr arrays it is not shown",
     "np_shape": "NumPy semantics (np_shape, np_array) are not built",
     "network": "needs a network",
 }

@@ -2,10 +2,12 @@
 
     python examples/word_vectors/train.py
     python examples/word_vectors/train.py --text my.txt --like king queen
+    python examples/word_vectors/train.py --sparse
 
 Two tables are learned. A word's vector in the first shall agree with the vectors in the second of
 the words near it, and not with those of words drawn at random. The text is this repository's own
-documents, unless another is given.
+documents, unless another is given. With ``--sparse`` the gradients of the tables are row_sparse: a
+step handles the vectors of its words alone.
 """
 from __future__ import annotations
 
@@ -35,6 +37,8 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--least", type=int, default=3, help="rarer words are left out")
     parser.add_argument("--epochs", type=int, default=6)
     parser.add_argument("--batch-size", type=int, default=512)
+    parser.add_argument("--sparse", action="store_true", help="row_sparse gradients")
+    parser.add_argument("--optimizer", default="adam")
     parser.add_argument("--lr", type=float, default=0.01)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--limit", type=int, default=None, help="use only the first N words")
@@ -59,10 +63,11 @@ def near_pairs(numbers: np.ndarray, window: int) -> np.ndarray:
 class SkipGram(gluon.HybridBlock):
     """How well words agree with others: (N,), (N, K) -> (N, K)."""
 
-    def __init__(self, words: int, size: int, **kwargs) -> None:
+    def __init__(self, words: int, size: int, sparse: bool, **kwargs) -> None:
         super().__init__(**kwargs)
         with self.name_scope():
-            self.vectors, self.contexts = nn.Embedding(words, size), nn.Embedding(words, size)
+            self.vectors = nn.Embedding(words, size, sparse_grad=sparse)
+            self.contexts = nn.Embedding(words, size, sparse_grad=sparse)
 
     def hybrid_forward(self, F, word, others):
         return F.batch_dot(self.contexts(others), self.vectors(word).expand_dims(2)).squeeze(2)
@@ -80,11 +85,11 @@ def main() -> None:
     pairs = near_pairs(text, args.window)
     print(f"{len(words)} words, {len(pairs)} pairs", flush=True)
 
-    net = SkipGram(len(words), args.size)
+    net = SkipGram(len(words), args.size, args.sparse)
     net.initialize(mx.init.Uniform(0.5 / args.size))
     net.hybridize()
     loss_of = gluon.loss.SigmoidBinaryCrossEntropyLoss()
-    trainer = gluon.Trainer(net.collect_params(), "adam", {"learning_rate": args.lr})
+    trainer = gluon.Trainer(net.collect_params(), args.optimizer, {"learning_rate": args.lr})
     loader = DataLoader(ArrayDataset(pairs.astype("float32")), args.batch_size, shuffle=True,
                         last_batch="discard")
     label = nd.concat(nd.ones((args.batch_size, 1)),

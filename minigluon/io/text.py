@@ -128,7 +128,6 @@ class LibSVMIter(MXDataIter):
         if not round_batch:
             raise NotForThisError("LibSVMIter: round_batch=False is not supported (nor in MXNet)")
         self._kind = np.dtype(dtype or "float32")
-        self._make = _csr_maker()
         columns, label_columns = _shape(data_shape), _shape(label_shape)
         if len(columns) != 1 or len(label_columns) != 1:
             raise ShapeError("LibSVMIter: data_shape and label_shape: expected one number of "
@@ -160,16 +159,9 @@ class LibSVMIter(MXDataIter):
     def _csr(self, rows: list[tuple[Host, Host]], chosen: Host, columns: int) -> Any:
         picked = [rows[i] for i in chosen]
         ends = np.cumsum([0, *(len(places) for places, _ in picked)])
-        return self._make((np.concatenate([values for _, values in picked]),
-                           np.concatenate([places for places, _ in picked]), ends),
-                          shape=(len(picked), columns), dtype=self._kind)
-
-
-def _csr_maker() -> Any:
-    maker = getattr(nd.sparse, "csr_matrix", None)  # type: ignore[attr-defined]
-    if maker is None:
-        raise NotForThisError("LibSVMIter: sparse arrays (csr) are not built yet")
-    return maker
+        return nd.sparse.csr_matrix((np.concatenate([values for _, values in picked]),
+                                     np.concatenate([places for places, _ in picked]), ends),
+                                    shape=(len(picked), columns), dtype=self._kind)
 
 
 def _sparse_rows(path: Any, columns: int, dtype: Any) -> tuple[list[float], list[Any]]:

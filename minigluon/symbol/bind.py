@@ -16,6 +16,7 @@ from ..base import (
     did_you_mean,
 )
 from ..context import Context, current_context
+from ..device import device_of
 from ..device.engine import Failure
 from ..graph import (
     Entry,
@@ -27,7 +28,8 @@ from ..graph import (
     topological,
     variables,
 )
-from ..ndarray import NDArray
+from ..ndarray import NDArray, wrap
+from ..ops.storage import STYPES, fill
 from .segment import Program, Run, placed
 
 __all__ = ["Executor", "Watcher", "output_name"]
@@ -120,7 +122,8 @@ class Executor:
                             ).variables
 
         def zeros(node: Node) -> NDArray:
-            return nd.zeros(inferred.variables[node.name], places[node], types[node.name])
+            stype = STYPES[int(node.extra_attrs.get("__storage_type__", "0"))]
+            return nd.zeros(inferred.variables[node.name], places[node], types[node.name], stype)
 
         reqs = _requests(grad_req, [node.name for node in arguments])
         grads = [zeros(node) if req != "null" else None
@@ -202,7 +205,7 @@ class Executor:
         self.outputs = []
         for entry in self._entries:
             taken.append(_own(run.values[entry], taken))
-            self.outputs.append(NDArray(taken[-1], run.homes[entry].ctx))
+            self.outputs.append(wrap(taken[-1], run.homes[entry].ctx))
         if self._watcher is not None:
             self._show(run)
         return self.outputs
@@ -282,11 +285,7 @@ class Executor:
         for node, target, req in zip(self._variables, self.grad_arrays, self._reqs, strict=True):
             if target is not None:
                 grad = grads.get(Entry(node, 0), 0)
-                raw = target._to_write()
-                if req == "add":
-                    raw += grad
-                else:
-                    raw[...] = grad
+                fill(device_of(target.context).xp, target._to_write(), grad, req == "add")
 
     def _lose_gradients(self, failure: Failure) -> None:
         for target in self.grad_arrays:

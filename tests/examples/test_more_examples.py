@@ -72,3 +72,10 @@ def test_word_vectors():
     assert last < first < 0.7
     assert len(re.search(r"^the: (.*)$", text, re.M)[1].split(", ")) == 5
     assert "nosuchword" not in text
+
+
+def test_word_vectors_by_rows():
+    options = ("--limit", "3000", "--epochs", "2", "--optimizer", "adagrad", "--lr", "0.1")
+    dense = losses(run("word_vectors/train.py", *options))
+    assert losses(run("word_vectors/train.py", *options, "--sparse")) == dense
+    assert dense[1] < dense[0]

@@ -280,3 +280,30 @@ def test_second_order_through_a_lookup() -> None:
         total = z.sum()
     total.backward()
     np.testing.assert_allclose(weight.grad.asnumpy(), [[0, 0], [2 * 6 * 3, 2 * 6 * 4]])
+
+
+@pytest.mark.parametrize("right", ["default", "row_sparse"])
+def test_a_bound_symbol_with_sparse_arrays(right: str) -> None:
+    x, w = mx.sym.var("x", stype="csr"), mx.sym.var("w", stype=right)
+    executor = mx.sym.sparse.dot(x, w).simple_bind(mx.cpu(), x=(3, 4), w=(4, 2))
+    assert [array.stype for array in executor.arg_arrays] == ["csr", right]
+    data, weight = _matrix(3, 4, 0.5), _matrix(4, 2, 1.0, 1)
+    executor.forward(is_train=True, x=nd.array(data).tostype("csr"),
+                     w=nd.array(weight).tostype(right))
+    np.testing.assert_allclose(executor.outputs[0].asnumpy(), data @ weight, rtol=1e-5)
+    executor.backward(nd.ones((3, 2)))
+    assert executor.grad_dict["w"].stype == right
+    np.testing.assert_allclose(executor.grad_dict["w"].asnumpy(), data.T @ np.ones((3, 2)),
+                               rtol=1e-5)
+
+
+def test_a_hybrid_net_with_row_gradients_stays_compiled() -> None:
+    net = mx.gluon.nn.HybridSequential()
+    net.add(mx.gluon.nn.Embedding(9, 4, sparse_grad=True), mx.gluon.nn.Dense(3, in_units=8))
+    net.initialize()
+    net.hybridize()
+    with autograd.record():
+        y = (net(nd.array([[1, 2], [1, 5]])) ** 2).sum()
+    y.backward()
+    grad = net[0].weight.grad()
+    assert grad.stype == "row_sparse" and grad.indices.asnumpy().tolist() == [1, 2, 5]
