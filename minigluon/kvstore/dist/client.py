@@ -51,10 +51,11 @@ class Client:
         self.uid = uuid.uuid4().hex[:16]
         self.me = Node(Role.WORKER, -1)
         self.members: dict[Node, say.Member] = {}
+        allocate = allocator(self.transport)
         self.requests = Requests(
-            lambda message: encode(message, self.me, self.job.incarnation),
+            lambda message: encode(message, self.me, self.job.incarnation, allocate),
             _WINDOW * job.servers if job.slice else 0,
-            allocator(self.transport),
+            allocate,
         )
         self.delivered = False
         self.step, self.key = 0, ""

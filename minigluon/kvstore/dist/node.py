@@ -67,6 +67,7 @@ class Loop:
         self, transport: Transport, me: Node, verbose: int = 0, clock: Clock = time.monotonic
     ) -> None:
         self.transport, self.me, self.verbose, self.clock = transport, me, verbose, clock
+        self.allocate = allocator(transport)
         self.machine: Machine | None = None
         self.uids: dict[int, str] = {}
         self.peers: dict[str, int] = {}
@@ -128,7 +129,8 @@ class Loop:
             if isinstance(action, Send):
                 peer = self.peers.get(action.to)
                 if peer is not None:
-                    self.transport.send(peer, encode(action.message, self.me))
+                    frames = encode(action.message, self.me, 0, self.allocate)
+                    self.transport.send(peer, frames)
             elif isinstance(action, Log):
                 self.log(action.level, action.text)
             elif isinstance(action, Run):
@@ -345,7 +347,7 @@ class ServerLoop(Loop):
         profiler.watch(ServerState, ("_merge", "_complete"))
         limits: Limits = self.job.limits
         self.machine = ServerState(
-            roster.rank, roster.members, "scheduler", limits, rule_of, allocator(self.transport)
+            roster.rank, roster.members, "scheduler", limits, rule_of, self.allocate
         )
         for message, uid in self.early:
             super().message(message, uid)

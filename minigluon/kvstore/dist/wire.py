@@ -17,7 +17,7 @@ import math
 import struct
 import types
 import typing
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from enum import IntEnum
 from typing import Any, Union
@@ -66,6 +66,7 @@ _HINTS: dict[str, dict[str, Any]] = {
 }
 
 Frame = bytes | bytearray | memoryview
+Allocate = Callable[..., np.ndarray[Any, Any]]
 
 
 class WireError(KVStoreError):
@@ -84,15 +85,20 @@ class Envelope:
 # -- encoding -----------------------------------------------------------------------------------
 
 
-def encode(message: Message, sender: Node, incarnation: int = 0) -> list[Frame]:
+def encode(
+    message: Message, sender: Node, incarnation: int = 0, allocate: Allocate | None = None
+) -> list[Frame]:
     """The frames of a message; small arrays are copied now, big ones are referred to.
+
+    Args:
+        allocate: makes the memory of the frame that small arrays share, where there are many.
 
     >>> envelope = decode(encode(say.Barrier(seq=7, number=2), Node(Role.WORKER, 1)))
     >>> envelope.message, str(envelope.sender)
     (Barrier(seq=7, number=2), 'worker 1')
     """
     items: tuple[Item, ...] = getattr(message, "items", ())
-    table, body = _encode_items(items)
+    table, body = _encode_items(items, allocate)
     text = _encode_text(message)
     flags = _FLAG_PICKLED if getattr(message, "pickled", "") else 0
     header = _HEADER.pack(
@@ -102,10 +108,16 @@ def encode(message: Message, sender: Node, incarnation: int = 0) -> list[Frame]:
     return [b"".join((header, *table, text)), *body]
 
 
-def _encode_items(items: Sequence[Item]) -> tuple[list[bytes], list[Frame]]:
+def _encode_items(
+    items: Sequence[Item], allocate: Allocate | None
+) -> tuple[list[bytes], list[Frame]]:
     """The table of the items and the frames their numbers are in."""
-    packed = bytearray(sum(_room(item) for item in items))
-    body: list[Frame] = [packed] if packed else []
+    room = sum(map(_room, items))
+    packed: Frame = (
+        allocate((room,), np.uint8).data if allocate is not None and room > PACKED
+        else bytearray(room)
+    )
+    body: list[Frame] = [packed] if room else []
     table: list[bytes] = []
     offset = 0
     for item in items:
@@ -116,7 +128,7 @@ def _encode_items(items: Sequence[Item]) -> tuple[list[bytes], list[Frame]]:
             raw = np.ascontiguousarray(data).reshape(-1).view(np.uint8).data
             if size <= PACKED:
                 first, count, place = 0, 1 if size else 0, offset
-                packed[offset : offset + size] = raw
+                packed[offset : offset + size] = raw  # type: ignore[index]
                 offset += _room(item)
             else:
                 first = len(body)
