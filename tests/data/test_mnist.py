@@ -32,13 +32,17 @@ def put_files(folder):
         shutil.copy(path, folder)
 
 
-def test_bundled_digits(caplog):
+def test_bundled_digits(caplog, monkeypatch):
     train, test = MNIST(), MNIST(train=False)
     assert (len(train), len(test)) == (8000, 2000)
     (record,) = caplog.records  # one line for both
     assert "bundled subset of 8,000 training and 2,000 test digits" in record.getMessage()
     assert "MINIGLUON_OFFLINE" in record.getMessage()
     assert np.bincount(train._label).min() > 600
+    monkeypatch.setattr(repository, "_told", set())
+    monkeypatch.setenv("DMLC_WORKER_ID", "1")
+    MNIST(train=False)
+    assert len(caplog.records) == 1  # worker 0 of a job says it for all
     means = [train._data.asnumpy()[train._label == digit].mean() for digit in (0, 1)]
     assert means[0] > 2 * means[1]  # a zero takes more ink than a one
 

@@ -396,3 +396,17 @@ def test_what_a_finished_worker_leaves_running_is_ended(mark: str) -> None:
     )
     assert (done.returncode, done.stdout) == (0, "worker 0 | over\n")
     assert time.monotonic() - began < 5
+
+
+def test_an_early_ctrl_c_leaves_no_traceback(mark: str) -> None:
+    """Before the job has its handlers, and just after: never a word about KeyboardInterrupt."""
+    for delay in (0.04, 0.06, 0.1):
+        job = subprocess.Popen(
+            [*LAUNCH, "--env", f"MARK={mark}", "--role-command", SLEEP, "-n", "1", "sleep", "60"],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )
+        select.select([], [], [], delay)
+        job.send_signal(signal.SIGINT)
+        said, _ = job.communicate(timeout=20)
+        assert "Traceback" not in said
+        assert job.returncode in (-signal.SIGINT, 130)

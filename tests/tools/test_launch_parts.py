@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from minigluon_launch import roles
 from minigluon_launch.console import BAR_SECONDS, Console
 from minigluon_launch.lines import Splitter
 from minigluon_launch.options import LAUNCHERS, parse
@@ -141,7 +142,7 @@ def test_threads_are_shared_out_unless_set() -> None:
 def test_servers_run_under_the_workers_python() -> None:
     plan = make_plan(parse(["-n", "1", sys.executable, "-c", "0"]), dict(os.environ))
     plan.hold.close()
-    assert plan.roles[0].command == (sys.executable, "-m", "minigluon.kvstore.dist")
+    assert plan.roles[0].command == (sys.executable, "-c", roles._SERVE)
 
 
 def test_a_checkout_needs_no_installation() -> None:

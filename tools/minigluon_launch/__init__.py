@@ -8,4 +8,5 @@ console   lines and bars of all roles -> one readable output
 verdict   who failed first, which exit code, and the words about it
 job       the event loop that ties them together
 main      the door: main(argv) -> exit code
+status    the live table of a job (minigluon-status)
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Sequence
 
 from .console import Console
@@ -16,6 +17,8 @@ __all__ = ["main"]
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the job that the command line describes; returns the exit code of the launcher."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # nothing has been started that needs an end
     options = parse(argv)
     _fill_standard_descriptors()
     console = Console.on_this_terminal()

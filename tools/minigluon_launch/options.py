@@ -77,6 +77,7 @@ def _parser() -> argparse.ArgumentParser:
         )
     add("--sync-dst-dir", metavar="DIR", help="copy the working folder to hosts (not built yet)")
     add("--p3", action="store_true", help="send slices by priority (P3); for dist_sync")
+    add("--stats", action="store_true", help="a line about the job every 10 s, and a status page")
     add(
         "--grace",
         type=float,
@@ -105,7 +106,11 @@ def parse(argv: Sequence[str] | None = None) -> Options:
             workers=args.num_workers,
             servers=servers,
             command=_command(args.command),
-            env={**({"DMLC_PS_VAN_TYPE": "p3"} if args.p3 else {}), **_settings("--env", args.env)},
+            env={
+                **({"DMLC_PS_VAN_TYPE": "p3"} if args.p3 else {}),
+                **({"MINIGLUON_STATS": "10", "MINIGLUON_METRICS_PORT": "0"} if args.stats else {}),
+                **_settings("--env", args.env),
+            },
             env_worker=_settings("--env-worker", args.env_worker),
             env_server=_settings("--env-server", args.env_server),
             grace=args.grace,

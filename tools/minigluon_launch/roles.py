@@ -18,6 +18,12 @@ from .options import Options
 __all__ = ["Plan", "Role", "StartError", "make_plan"]
 
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+# The folder one stands in comes last, as for a script elsewhere: `-m` would take the copy of
+# minigluon in it, a checkout whose native core is not built, before the one that is installed.
+_SERVE = (
+    "import sys; sys.path.append(sys.path.pop(0)); "
+    "from minigluon.kvstore.dist.node import run_role; sys.exit(run_role())"
+)
 _PREFIX_ROOM = len("scheduler | ")
 
 
@@ -143,7 +149,7 @@ def _server_command(options: Options) -> tuple[str, ...]:
     named = re.fullmatch(r"python(\d(\.\d+)?)?", os.path.basename(python))
     if named is None or shutil.which(python) is None:
         python = sys.executable
-    return (python, "-m", "minigluon.kvstore.dist")
+    return (python, "-c", _SERVE)
 
 
 def _reserve(host: str, port: str) -> tuple[socket.socket, int]:

@@ -29,6 +29,8 @@ class Job:
         wanted: the rank this process would like; -1: any.
         token: the job token; empty: none, which only works on loopback.
         bound: number of elements from which arrays are cut over all servers.
+        stats: seconds between lines about the job; 0: none.
+        metrics: port at which the scheduler shows counters; None: it does not.
         van: how processes of one host talk: tcp, ipc, shm, or '' for the best that works.
         slice: P3: elements of a slice (0: the plain way).
     """
@@ -48,6 +50,8 @@ class Job:
     incarnation: int
     slice: int = 0
     van: str = ""
+    stats: float = 0.0
+    metrics: int | None = None
 
     @property
     def address(self) -> str:
@@ -114,6 +118,9 @@ def read_environment(role: Role | None = None) -> Job:
         incarnation=env_int("MINIGLUON_INCARNATION", 0),
         slice=piece if p3 else 0,
         van=van,
+        stats=env_float("MINIGLUON_STATS", 0.0),
+        metrics=env_int("MINIGLUON_METRICS_PORT", 0) if os.environ.get("MINIGLUON_METRICS_PORT")
+        else None,
     )
 
 

@@ -50,6 +50,7 @@ __all__ = [
     "PushRows",
     "Refused",
     "Register",
+    "Report",
     "Role",
     "Roster",
     "SaveStates",
@@ -79,8 +80,8 @@ class Role(IntEnum):
 class Node:
     """A role and a rank: who somebody is.
 
-    >>> str(Node(Role.WORKER, 1)), str(SCHEDULER)
-    ('worker 1', 'scheduler')
+    >>> str(Node(Role.WORKER, 1)), str(SCHEDULER), str(Node(Role.SERVER, -1))  # no rank yet
+    ('worker 1', 'scheduler', 'server')
     """
 
     role: Role
@@ -88,7 +89,7 @@ class Node:
 
     def __str__(self) -> str:
         name = self.role.name.lower()
-        return name if self.role is Role.SCHEDULER else f"{name} {self.rank}"
+        return name if self.role is Role.SCHEDULER or self.rank < 0 else f"{name} {self.rank}"
 
 
 SCHEDULER = Node(Role.SCHEDULER, 0)
@@ -471,6 +472,15 @@ class CountDead(Message):
 
 
 @dataclass(frozen=True, slots=True)
+class Report(Message):
+    """Server to scheduler, now and then: its counters, and the waits that are open."""
+
+    kind: ClassVar[int] = 31
+    counters: dict[str, Any] = field(default_factory=dict)
+    stalls: tuple[Stall, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Ack(Message):
     """A request is done (a push: applied)."""
 
@@ -559,7 +569,7 @@ CONTROL_MESSAGES: tuple[type[Message], ...] = (
     Refused, Register, Roster, Attach, Attached, Heartbeat, Ping, Barrier, BarrierDone, Declare,
     Placed, Initialised, SetOptimizer, UpdateSettings, SaveStates, Leave, Goodbye, Farewell,
     Shutdown, Abort, ErrorReply, PeerGone, StallQuery, StallReport, Stats, StatsReply, Drop, Ack,
-    SetCompression, Command, CountDead,
+    SetCompression, Command, CountDead, Report,
 )
 ARRAY_MESSAGES: tuple[type[Message], ...] = (
     Init, Push, Pull, PushPull, PushRows, PullRows, Values, States, LoadStates,

@@ -22,6 +22,7 @@ from .commands import Head, profile
 from .environment import Job, listen_host, read_environment, resolve, scheduler_bind_host
 from .link import Closed, Opened, Received, Transport, allocator
 from .messages import SCHEDULER, Message, Node, Role
+from .metrics import Endpoint
 from .rule import rule_of
 from .scheduler import SchedulerState
 from .server import ServerState
@@ -245,6 +246,32 @@ class SchedulerLoop(Loop):
             job.workers, job.servers, f"{host}:{job.port}", job.limits, job.bound, clock(),
             job.slice,
         )
+        self.job = job
+        self.endpoint = None if job.metrics is None else Endpoint(job.metrics)
+        self._shown = self._pictured = clock()
+        if self.endpoint is not None:
+            self.log("warning", f"status at http://127.0.0.1:{self.endpoint.port}/, Prometheus at "
+                     f"http://127.0.0.1:{self.endpoint.port}/metrics")
+
+    def turn(self, seconds: float = TICK) -> None:
+        """One turn, and what is shown of the job."""
+        super().turn(seconds)
+        now = self.clock()
+        assert isinstance(self.machine, SchedulerState)
+        if self.endpoint is not None and now - self._pictured >= TICK:
+            self._pictured = now
+            self.endpoint.picture = self.machine.picture(now)
+        if self.job.stats and now - self._shown >= self.job.stats:
+            self._shown = now
+            self.log("stats", self.machine.picture(now).line())
+
+    def close(self) -> None:
+        """The last line, and the end of what is shown."""
+        assert isinstance(self.machine, SchedulerState)
+        if self.job.stats:
+            self.log("stats", self.machine.picture(self.clock()).line())
+        if self.endpoint is not None:
+            self.endpoint.close()
 
     def host(self) -> str:
         """The address it listens at."""
@@ -261,7 +288,10 @@ def run_scheduler(
         transport.listen(host, job.port)
         loop = SchedulerLoop(transport, job, host, clock)
         loop.log("info", f"listening at {host}:{job.port}")
-        return loop.run()
+        try:
+            return loop.run()
+        finally:
+            loop.close()
     finally:
         transport.close(linger=1.0)
 
@@ -323,6 +353,9 @@ class ServerLoop(Loop):
         if now - self.beat > self.job.limits.interval and "scheduler" in self.peers:
             self.beat = now
             self.transport.send(self.scheduler, encode(say.Heartbeat(), self.me))
+            watched = self.job.stats or self.job.metrics is not None
+            if watched and isinstance(self.machine, ServerState):
+                self.transport.send(self.scheduler, encode(self.machine.report(now), self.me))
         if self.machine is None and now - self.began > self.job.limits.start + 2:
             reason = self.transport.problem(self.scheduler)
             self._end(

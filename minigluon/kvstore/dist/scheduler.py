@@ -14,6 +14,7 @@ from . import messages as say
 from .actions import Action, Limits, Log, Send, Stop
 from .directory import Directory
 from .messages import Abort, Member, Message, Node, Register, Role
+from .metrics import Picture
 from .placement import Placer
 
 __all__ = ["SchedulerState"]
@@ -71,6 +72,7 @@ class SchedulerState:
         self.barriers: dict[int, _Gathering] = {}
         self.passed = 0
         self.suspects: dict[Node, _Suspect] = {}
+        self.reports: dict[str, say.Report] = {}
         self.stalls: dict[str, tuple[say.Stall, ...]] = {}
         self.stall_until: float | None = None
 
@@ -184,6 +186,21 @@ class SchedulerState:
 
     def _heartbeat(self, message: say.Heartbeat, uid: str, now: float) -> list[Action]:
         return []
+
+    def _report(self, message: say.Report, uid: str, now: float) -> list[Action]:
+        self.reports[uid] = message
+        return []
+
+    def picture(self, now: float) -> Picture:
+        """The job as it is, for those who watch."""
+        members = tuple(sorted(self.members.values(), key=lambda member: member.node))
+        stalls = [stall for report in self.reports.values() for stall in report.stalls]
+        return Picture(
+            self.phase, members,
+            {uid: (now - then, step) for uid, (then, step) in self.heard.items()},
+            {uid: report.counters for uid, report in self.reports.items()},
+            tuple(sorted(stalls, key=lambda stall: -stall.seconds)),
+        )
 
     def _declare(self, message: say.Declare, uid: str, now: float) -> list[Action]:
         member = self.members[uid]
@@ -405,6 +422,7 @@ _REACTIONS: dict[type[Message], Callable[[SchedulerState, Any, str, float], list
     say.Declare: SchedulerState._declare,
     say.Initialised: SchedulerState._initialised,
     say.Barrier: SchedulerState._barrier,
+    say.Report: SchedulerState._report,
     say.CountDead: SchedulerState._count_dead,
     say.Goodbye: SchedulerState._goodbye,
     say.Abort: SchedulerState._aborted,

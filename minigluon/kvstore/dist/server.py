@@ -11,6 +11,7 @@ knows a socket, a clock or a thread. What it promises:
 """
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -33,6 +34,7 @@ Array = np.ndarray[Any, Any]
 
 
 LOST = 75
+_SHOWN = 0.5  # seconds from which a wait is worth a word
 
 
 class _Client:
@@ -61,14 +63,16 @@ class ServerState:
         limits: the deadlines.
         make_rule: turns a `SetOptimizer` into a Rule.
         allocate: makes the memory of values, from a shape and a type.
+        stopwatch: seconds, for the counters alone; nothing is decided by it.
     """
 
     def __init__(
         self, rank: int, roster: tuple[say.Member, ...], scheduler: str, limits: Limits,
         make_rule: Callable[[say.SetOptimizer], Rule],
         allocate: Callable[..., Array] = np.empty,
+        stopwatch: Callable[[], float] = time.perf_counter,
     ) -> None:
-        self.allocate = allocate
+        self.allocate, self.stopwatch = allocate, stopwatch
         self.rank, self.scheduler, self.limits = rank, scheduler, limits
         self.members = {m.uid: m for m in roster if m.role is Role.WORKER}
         self.workers = len(self.members)
@@ -78,9 +82,10 @@ class ServerState:
         self.busy: dict[tuple[int, int], Shard] = {}
         self.updates = Updates(rank, make_rule)
         self.leavers = False
-        self.counters = {
+        self.counters: dict[str, Any] = {
             "pushes": 0, "pulls": 0, "updates": 0, "repeated": 0, "staleness_sum": 0,
-            "staleness_max": 0,
+            "staleness_max": 0, "bytes_in": 0, "bytes_out": 0, "rounds": 0, "wait_seconds": 0.0,
+            "merge_seconds": 0.0, "update_seconds": 0.0, "staleness": {}, "last_seconds": {},
         }
         self.failed = False
 
@@ -291,7 +296,8 @@ class ServerState:
                 raise Refusal(f"push: key {shard.name} comes in {CODECS[item.codec]} codes, which "
                               "this worker has not announced")
         return self._enter(client, want, [(shard, _numbers(client, shard, item))
-                                          for shard, item in zip(shards, items, strict=True)], now)
+                                          for shard, item in zip(shards, items, strict=True)], now,
+                           _bytes(items))
 
     def _push_rows(self, client: _Client, message: say.PushRows, now: float) -> list[Action]:
         if len(message.items) % 2:
@@ -302,7 +308,7 @@ class ServerState:
             place = shard.place
             pieces.append((shard, checked(place.shape, place.dtype, shard.name, numbers, values)))
         want = Want(client.uid, client.rank, message.seq, len(pieces))
-        return self._enter(client, want, pieces, now)
+        return self._enter(client, want, pieces, now, _bytes(message.items))
 
     def _rows_of(self, numbers: Item) -> Shard:
         shard = self.shards.get((numbers.key, numbers.part))
@@ -312,10 +318,12 @@ class ServerState:
         return shard
 
     def _enter(
-        self, client: _Client, want: Want, pieces: list[tuple[Shard, Any]], now: float
+        self, client: _Client, want: Want, pieces: list[tuple[Shard, Any]], now: float,
+        arrived: int,
     ) -> list[Action]:
         """Take the gradients of one request, all of which have been looked at."""
         self.counters["pushes"] += 1
+        self.counters["bytes_in"] += arrived
         client.open[want.seq] = want
         actions: list[Action] = []
         for index, (shard, data) in enumerate(pieces):
@@ -325,6 +333,7 @@ class ServerState:
                 step.acks.append((want, index))
                 self._progress(client, shard)
                 if len(step.ranks) == self.workers:
+                    self._waited(client.rank, now - step.began)
                     actions += self._complete(shard, step)
                 else:
                     self.busy[shard.place.key, shard.part] = shard
@@ -337,6 +346,21 @@ class ServerState:
             actions += self._done(want)
         return actions
 
+    def _waited(self, last: int, seconds: float) -> None:
+        """A step is complete: how long its first gradient waited for the last one, and for whom."""
+        self.counters["wait_seconds"] += seconds
+        late = self.counters["last_seconds"]
+        late[str(last)] = late.get(str(last), 0.0) + seconds
+
+    def report(self, now: float) -> say.Report:
+        """What the scheduler is told now and then."""
+        held = {
+            "keys": len({shard.key for shard in self.shards.values()}),
+            "held_bytes": sum(shard.value.nbytes for shard in self.shards.values()),
+        }
+        stalls = tuple(s for s in self._stalls(now) if s.seconds > _SHOWN)[:20]
+        return say.Report(0, {**self.counters, **held}, stalls)
+
     def _progress(self, client: _Client, shard: Shard) -> None:
         if shard.pushed[client.rank] >= client.step:
             client.step, client.key = shard.pushed[client.rank], shard.name
@@ -344,13 +368,18 @@ class ServerState:
     def _complete(self, shard: Shard, step: Step) -> list[Action]:
         """All gradients of a step are in: update, then answer whoever waits."""
         regime = self.updates.agreed(shard, step)
+        began = self.stopwatch()
         total, grad = shard.finish(step)
+        merged = self.stopwatch()
         rule = self.updates.rule(shard.store, regime.turn)
         if rule is None:
             shard.replace(grad)
         else:
             self.updates.apply(shard, rule, grad, regime.settings)
             self.counters["updates"] += 1
+        self.counters["rounds"] += 1
+        self.counters["merge_seconds"] += merged - began
+        self.counters["update_seconds"] += self.stopwatch() - merged
         if total is not shard.value and (rule is None or rule.lets_go):
             shard.keep(total)
         actions: list[Action] = []
@@ -367,6 +396,8 @@ class ServerState:
         lag = shard.version - shard.seen[client.rank]
         self.counters["staleness_sum"] += lag
         self.counters["staleness_max"] = max(lag, self.counters["staleness_max"])
+        histogram = self.counters["staleness"]
+        histogram[str(lag)] = histogram.get(str(lag), 0) + 1
         shard.version += 1
         shard.pushed[client.rank] += 1
         self._progress(client, shard)
@@ -426,6 +457,9 @@ class ServerState:
         if want.values is not None:
             rows = want.rows
             want.values[index] = shard.lend() if rows is None else shard.lend_rows(rows[index])
+            served = want.values[index]
+            assert served is not None and served.data is not None
+            self.counters["bytes_out"] += served.data.nbytes
             shard.seen[want.rank] = shard.version
         return self._done(want)
 
@@ -502,6 +536,11 @@ class ServerState:
 
     def _ping(self, client: _Client, message: say.Ping, now: float) -> list[Action]:
         return []
+
+
+def _bytes(items: tuple[Item, ...]) -> int:
+    """How many bytes of numbers came."""
+    return sum(item.data.nbytes for item in items if item.data is not None)
 
 
 def _numbers(client: _Client, shard: Shard, item: Item) -> Array | Packed:

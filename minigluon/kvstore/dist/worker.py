@@ -26,6 +26,7 @@ from .batches import BATCH_BYTES, Batch, Home, Sink, batches, host, sinks
 from .client import Client
 from .commands import Head, compression, optimizer_in
 from .messages import SCHEDULER, KeySpec, Message, Node, Placement, Role
+from .metrics import add_up
 from .process import next_store, process_client
 from .requests import Answer, Pending
 from .rowtraffic import RowTraffic
@@ -379,26 +380,23 @@ class DistKVStore(KVStoreBase):
         else:
             self._everywhere(say.Command(0, self._store, int(head), str(body)), f"command {head}")
 
-    def stats(self) -> dict[str, int]:
-        """Counters of all servers: pushes, pulls, updates, and for the async types the staleness
+    def stats(self) -> dict[str, Any]:
+        """Counters of all servers, added up.
 
-        (how many updates of others a worker had not seen when it pushed; sum and maximum); of this
-        worker: how many bytes of gradients compression took in and sent.
+        pushes, pulls, updates, rounds (steps merged), bytes_in, bytes_out; wait_seconds (from a
+        step's first gradient to its last) and last_seconds (the same by the rank that came last);
+        merge_seconds, update_seconds; staleness (how many updates of others a worker had not seen
+        when it pushed to an asynchronous store: sum, maximum, histogram). Of this worker: how many
+        bytes of gradients compression took in and sent.
         """
         replies = self._everywhere(say.Stats(), "statistics")
+        total = add_up(reply.counters for reply in replies if isinstance(reply, say.StatsReply))
         rest = self._residuals
-        rows = {"rows_sent_bytes": self._rows.sent_bytes,
-                "rows_pulled_bytes": self._rows.pulled_bytes}
-        total: dict[str, int] = rows if rest is None else {
-            **rows, "compression_raw_bytes": rest.raw_bytes, "compression_sent_bytes": rest.sent_bytes,
-        }
-        for reply in replies:
-            assert isinstance(reply, say.StatsReply)
-            for name, count in reply.counters.items():
-                most = name.endswith("_max")
-                total[name] = max(total.get(name, 0), count) if most else (
-                    total.get(name, 0) + count
-                )
+        total["rows_sent_bytes"] = self._rows.sent_bytes
+        total["rows_pulled_bytes"] = self._rows.pulled_bytes
+        if rest is not None:
+            total["compression_raw_bytes"] = rest.raw_bytes
+            total["compression_sent_bytes"] = rest.sent_bytes
         return total
 
     def close(self) -> None:

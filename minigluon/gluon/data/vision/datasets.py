@@ -92,11 +92,12 @@ class MNIST(_DownloadedDataset):
                     f"{type(self).__name__}: {', '.join(missing)} not in {folder} and not to be "
                     f"downloaded ({error}); put the files there"
                 ) from error
-            say_once(
-                self._namespace,  # a pair of datasets, train and test, is usual
-                f"{type(self).__name__}: no files in {folder} and no download ({error}); using "
-                "the bundled subset of 8,000 training and 2,000 test digits"
-            )
+            if os.environ.get("DMLC_WORKER_ID", "0") == "0":  # one worker of a job says it for all
+                say_once(
+                    self._namespace,  # a pair of datasets, train and test, is usual
+                    f"{type(self).__name__}: no files in {folder} and no download ({error}); "
+                    "using the bundled subset of 8,000 training and 2,000 test digits"
+                )
             return [self._bundled / name for name in hashes]
         return paths
 
