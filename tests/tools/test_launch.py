@@ -398,15 +398,13 @@ def test_what_a_finished_worker_leaves_running_is_ended(mark: str) -> None:
     assert time.monotonic() - began < 5
 
 
-def test_an_early_ctrl_c_leaves_no_traceback(mark: str) -> None:
-    """Before the job has its handlers, and just after: never a word about KeyboardInterrupt."""
-    for delay in (0.04, 0.06, 0.1):
-        job = subprocess.Popen(
-            [*LAUNCH, "--env", f"MARK={mark}", "--role-command", SLEEP, "-n", "1", "sleep", "60"],
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        )
-        select.select([], [], [], delay)
-        job.send_signal(signal.SIGINT)
-        said, _ = job.communicate(timeout=20)
-        assert "Traceback" not in said
-        assert job.returncode in (-signal.SIGINT, 130)
+def test_an_early_ctrl_c_leaves_no_traceback() -> None:
+    """Before the job's own handlers are there, Ctrl-C ends the launcher without a word."""
+    early = (
+        "import os, signal, sys; sys.path.insert(0, 'tools'); import minigluon_launch.main as m\n"
+        "m.parse = lambda argv: os.kill(os.getpid(), signal.SIGINT)\n"
+        "m.main([])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", early], capture_output=True, text=True,
+                          cwd=Path(__file__).parents[2])
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
