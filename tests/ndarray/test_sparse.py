@@ -307,3 +307,25 @@ def test_a_hybrid_net_with_row_gradients_stays_compiled() -> None:
     y.backward()
     grad = net[0].weight.grad()
     assert grad.stype == "row_sparse" and grad.indices.asnumpy().tolist() == [1, 2, 5]
+
+
+def test_sparse_embedding_of_a_row_sparse_table() -> None:
+    weight = nd.array([[1.0], [2.0], [3.0]]).tostype("row_sparse")
+    weight.attach_grad()
+    with autograd.record():
+        y = nd.contrib.SparseEmbedding(nd.array([2, 2, 0]), weight, input_dim=3, output_dim=1)
+    y.backward()
+    assert y.asnumpy().ravel().tolist() == [3, 3, 1]
+    assert weight.grad.stype == "row_sparse" and weight.grad.indices.asnumpy().tolist() == [0, 2]
+    assert weight.grad.data.asnumpy().ravel().tolist() == [1, 2]
+
+
+def test_batches_of_csr_rows() -> None:
+    data = _matrix(10, 4, 0.5)
+    iterator = mx.io.NDArrayIter(nd.array(data).tostype("csr"), np.arange(10), 4,
+                                 last_batch_handle="discard")
+    batches = list(iterator)
+    assert [batch.data[0].stype for batch in batches] == ["csr", "csr"]
+    np.testing.assert_array_equal(batches[1].data[0].asnumpy(), data[4:8])
+    with pytest.raises(NotImplementedError, match="discard"):
+        mx.io.NDArrayIter(nd.array(data).tostype("csr"), np.arange(10), 4)

@@ -41,3 +41,8 @@ _add("_contrib_group_adagrad_update", [_r(3, 2), _r(3, 2), _r(3, 1, low=0.5)], _
      reference=lambda w, g, h: w - 0.1 * np.clip(g / 2, -0.2, 0.2) / np.sqrt(
          h + (np.clip(g / 2, -0.2, 0.2) ** 2).mean(1, keepdims=True) + 1e-3),
      bad=[([_r(3, 2), _r(3, 2), _r(3, 2)], {"lr": 1.0}, ShapeError, "history")])
+
+_add("_contrib_SparseEmbedding", [np.array([[2, 0], [2, 4]]), _r(5, 3)],
+     {"input_dim": 5, "output_dim": 3}, wrt=(1,), second_order=True,
+     reference=lambda i, w: w[i],
+     bad=[([np.array([1]), _r(4, 3)], {"input_dim": 5, "output_dim": 3}, ShapeError, "weight")])

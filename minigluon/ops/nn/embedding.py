@@ -8,7 +8,7 @@ from ..operator import Attrs, MaybeShape, operator
 from ..rules import like_shape, merge_shapes
 from ..storage import RowSparse, dense_of, row_sums
 
-__all__ = ["embedding", "embedding_grad", "embedding_grad_rows"]
+__all__ = ["embedding", "embedding_grad", "embedding_grad_rows", "sparse_embedding"]
 
 
 def _embedding_shape(shapes: list[MaybeShape], attrs: Attrs) -> tuple[list[MaybeShape],
@@ -59,6 +59,30 @@ def embedding(
     if weight.shape != (input_dim, output_dim):
         raise ValueError(f"weight {weight.shape} is not ({input_dim}, {output_dim})")
     return xp.take(weight, _rows(xp, data, input_dim), axis=0)
+
+
+@operator("_contrib_SparseEmbedding", infer=_embedding_shape, infer_dtype=_embedding_dtype,
+          gradient=lambda F, dy, out, data, weight, *, deterministic, **attrs: [
+              None, F._embedding_grad_rows(dy, data, weight, **attrs)])
+def sparse_embedding(
+    xp: Any, data: Any, weight: Any, *, input_dim: int, output_dim: int,
+    dtype: DType = "float32", deterministic: bool = False,  # type: ignore[assignment]
+) -> Any:
+    """Embedding whose gradient for `weight` is a row_sparse array of the rows looked up.
+
+    Args:
+        data, weight, input_dim, output_dim, dtype: as in Embedding.
+        deterministic: accepted; rows are always added up in one order.
+
+    Shapes:
+        data (*S), weight (input_dim, output_dim) -> (*S, output_dim).
+
+    >>> import minigluon as mx
+    >>> table = mx.nd.array([[1], [2]])
+    >>> mx.nd.contrib.SparseEmbedding(mx.nd.array([1]), table, 2, 1).asnumpy().tolist()
+    [[2.0]]
+    """
+    return embedding.body(xp, data, weight, input_dim=input_dim, output_dim=output_dim)
 
 
 def _grad_gradient(F: Any, u: Any, out: Any, dy: Any, data: Any, weight: Any,

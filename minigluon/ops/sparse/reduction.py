@@ -77,6 +77,7 @@ def _stacked(xp: Any, *data: Csr, dim: int = 0, num_args: int = 0) -> Csr:
                xp.concatenate([one.indices for one in data]), xp.concatenate(ends))
 
 
+@form("_contrib_SparseEmbedding", "default", "row_sparse")
 @form("Embedding", "default", "row_sparse")
 def _looked_up(xp: Any, data: Any, weight: RowSparse, *, input_dim: int, output_dim: int,
                **attrs: Any) -> Any:
