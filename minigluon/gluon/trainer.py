@@ -4,8 +4,9 @@ The one place where networks (``nn``) and stores (``kvstore``) meet.
 """
 from __future__ import annotations
 
+import contextlib
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from .. import kvstore as kvs
@@ -45,6 +46,9 @@ class Trainer:
         update_on_kvstore: run the optimizer in the store (True), in this Trainer (False), or where
             it suits the store and MXNET_UPDATE_ON_KVSTORE (None). A wish that cannot be met is a
             ValueError when the store is made, in the first step.
+        update_interval: gradients of so many steps are added up before one update (the
+            Parameters' grad_req 'write' becomes 'add'): ``step(B)`` n times with interval n does
+            what one step with a batch of n * B does.
 
     >>> import minigluon as mx
     >>> w = mx.gluon.Parameter("w", shape=(2,))
@@ -66,8 +70,22 @@ class Trainer:
         kvstore: Any = "device",
         compression_params: dict[str, Any] | None = None,
         update_on_kvstore: bool | None = None,
+        update_interval: int = 1,
     ) -> None:
+        if isinstance(update_interval, bool) or not isinstance(update_interval, int):
+            raise ArgumentError(
+                f"Trainer: update_interval: expected an int, got {update_interval!r}"
+            )
+        if update_interval < 1:
+            raise ArgumentValueError(
+                f"Trainer: update_interval: expected 1 or more, got {update_interval}"
+            )
         self._params = _in_order(params)
+        self._interval, self._steps = update_interval, 0
+        self._reached: set[int] = set()
+        for param in self._params if update_interval > 1 else ():
+            if param.grad_req == "write":
+                param.grad_req = "add"
         self._param2idx = {param.name: i for i, param in enumerate(self._params)}
         for param in self._params:
             param._set_trainer(self)
@@ -262,12 +280,58 @@ class Trainer:
         """
         self._check_and_rescale_grad(batch_size)
         self._ensure_ready()
-        if self._kvstore is None and self._update_together():
+        if self._interval == 1 and self._kvstore is None and self._update_together():
             return
         with pause():
             fresh = self._fresh(ignore_stale_grad)
+            if self._interval > 1:
+                fresh = self._accumulated(fresh)
+            if self._steps:
+                return
             self._allreduce_grads(fresh)
             self._update(fresh)
+            for i in fresh if self._interval > 1 else ():
+                self._params[i].zero_grad()
+
+    def _accumulated(self, fresh: list[int]) -> list[int]:
+        """Count a step; the Parameters that any step since the last update has reached."""
+        self._steps = (self._steps + 1) % self._interval
+        self._reached.update(fresh)
+        for i in fresh:
+            for data in self._params[i].list_data():
+                data._fresh_grad = False
+        if self._steps:
+            return []
+        reached, self._reached = sorted(self._reached), set()
+        return reached
+
+    @contextlib.contextmanager
+    def join(self) -> Iterator[Trainer]:
+        """Around a worker's steps of an epoch, where workers may have unequal numbers of them.
+
+        At the end of the block the worker is counted out: the steps of the others go on without
+        it. The block ends when all workers are at its end; they all have the last weights then.
+
+        >>> import minigluon as mx
+        >>> w = mx.gluon.Parameter("w", shape=(2,))
+        >>> w.initialize("ones")
+        >>> with mx.gluon.Trainer([w], "sgd").join() as trainer:
+        ...     pass  # for batch in batches: ... trainer.step(n)
+        """
+        self._ensure_ready()
+        yield self
+        store = self._kvstore
+        if store is None or not self._distributed:
+            return
+        if not self._update_on_kvstore:
+            raise KVStoreError(
+                "Trainer.join: a worker that is counted out cannot follow updates made by the "
+                "others; use update_on_kvstore=True"
+            )
+        store.leave()
+        for i, param in enumerate(self._params):
+            if not param._deferred_init and param._stype == "default":
+                store.pull(i, param.list_data(), priority=-i)
 
     def allreduce_grads(self) -> None:
         """Sum the gradients over devices and workers, for ``update`` after a look at them."""
@@ -288,6 +352,9 @@ class Trainer:
             self._update(self._fresh(ignore_stale_grad))
 
     def _only_apart(self, what: str) -> None:
+        if self._interval > 1:
+            raise ArgumentValueError(f"Trainer.{what}() does not count steps: with "
+                                     "update_interval call step()")
         assert not (self._kvstore is not None and self._update_on_kvstore), (
             f"Trainer.{what}() is not possible when the KVStore runs the optimizer: gradients and "
             "update are one there; make the Trainer with update_on_kvstore=False, or call step()"
@@ -303,7 +370,7 @@ class Trainer:
             raise ArgumentValueError(
                 f"Trainer: batch_size: expected a positive number of samples, got {batch_size}"
             )
-        scale = self._scale / samples
+        scale = self._scale / (samples * self._interval)
         before = self._optimizer.rescale_grad
         if (self._update_on_kvstore and self._distributed and self._sent and before != scale
                 and self._has_scale):

@@ -197,6 +197,11 @@ class KVStoreBase:
         """How many processes of a group are lost: none where there is one process."""
         return 0
 
+    def leave(self) -> None:
+        """This worker has run out of data: others go on without it; with one worker, nothing."""
+        if self.num_workers > 1:
+            raise self._lacks("way to count a worker out")
+
     def close(self) -> None:
         """Leave the group and free what the store holds; a store in one process holds nothing."""
 

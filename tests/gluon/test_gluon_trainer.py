@@ -541,3 +541,26 @@ def test_compression_is_passed_on() -> None:
     trainer.step(1)
     # 0.5 is sent by each device, 0.25 stays there
     assert (before - x.list_data()[0].asnumpy() == 0.5 * len(x.list_grad())).all()
+
+
+@pytest.mark.parametrize("update_on_kvstore", [True, False])
+def test_gradients_of_several_steps_are_added_up(update_on_kvstore: bool) -> None:
+    x = gluon.Parameter("x", shape=(2,))
+    x.initialize("zeros")
+    trainer = gluon.Trainer([x], "sgd", {"learning_rate": 1}, update_interval=3,
+                            update_on_kvstore=update_on_kvstore)
+    seen = []
+    for step in range(7):
+        with autograd.record():
+            loss = -(x.data() * (step + 1)).sum()
+        loss.backward()
+        trainer.step(2)
+        seen.append(float(x.data().asnumpy()[0]))
+    np.testing.assert_allclose(seen, [0, 0, 1, 1, 1, 3.5, 3.5], rtol=1e-6)
+    assert x.grad().asnumpy().tolist() == [-7, -7]
+    with pytest.raises(ValueError, match="call step"):
+        trainer.update(1)
+    with pytest.raises(ValueError, match="expected 1 or more, got 0"):
+        gluon.Trainer([x], "sgd", update_interval=0)
+    with pytest.raises(TypeError, match="expected an int"):
+        gluon.Trainer([x], "sgd", update_interval=1.5)

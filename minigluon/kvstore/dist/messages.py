@@ -325,10 +325,14 @@ class SaveStates(Message):
 
 @dataclass(frozen=True, slots=True)
 class Leave(Message):
-    """This worker makes no more steps in that store."""
+    """This worker makes no more steps in that store.
+
+    `counted_out`: the others go on without it, until all have left; then everybody is in again.
+    """
 
     kind: ClassVar[int] = 16
     store: int = 0
+    counted_out: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,6 +82,7 @@ class ServerState:
         self.busy: dict[tuple[int, int], Shard] = {}
         self.updates = Updates(rank, make_rule)
         self.leavers = False
+        self.out: dict[int, set[int]] = {}   # ranks that are counted out, by store
         self.counters: dict[str, Any] = {
             "pushes": 0, "pulls": 0, "updates": 0, "repeated": 0, "staleness_sum": 0,
             "staleness_max": 0, "bytes_in": 0, "bytes_out": 0, "rounds": 0, "wait_seconds": 0.0,
@@ -182,7 +183,26 @@ class ServerState:
         return [farewell, *(a for store in stores for a in self._left(client, store))]
 
     def _leave(self, client: _Client, message: say.Leave, now: float) -> list[Action]:
+        if message.counted_out:
+            return [*self._count_out(client, message.store), Send(client.uid, say.Ack(message.seq))]
         return [Send(client.uid, say.Ack(message.seq)), *self._left(client, message.store)]
+
+    def _count_out(self, client: _Client, store: int) -> list[Action]:
+        """The others do not wait for this worker any more; with the last one all are in again."""
+        out = self.out.setdefault(store, set())
+        out.add(client.rank)
+        actions: list[Action] = []
+        for shard in list(self.busy.values()):
+            if shard.store == store:
+                for _, step in sorted(shard.steps.items()):
+                    if out.issuperset(shard.missing(step)):
+                        actions += self._complete(shard, step)
+        if len(out) == self.workers:
+            out.clear()
+            for shard in self.shards.values():
+                if shard.store == store:
+                    shard.pushed = [shard.version] * self.workers
+        return actions
 
     def _left(self, client: _Client, store: int) -> list[Action]:
         client.left.add(store)
@@ -203,6 +223,8 @@ class ServerState:
             for rank in shard.missing(step):
                 uid = self.by_rank[rank].uid
                 client = self.clients.get(uid)
+                if rank in self.out.get(shard.store, ()):
+                    continue
                 if client is not None and (client.gone or shard.store in client.left):
                     reason = (
                         f"key {shard.name}, step {number}: waiting for {self.by_rank[rank]}, which "
@@ -322,6 +344,10 @@ class ServerState:
         arrived: int,
     ) -> list[Action]:
         """Take the gradients of one request, all of which have been looked at."""
+        for shard, _ in pieces:
+            if client.rank in self.out.get(shard.store, ()):
+                raise Refusal(f"push: key {shard.name}: worker {client.rank} has been counted out "
+                              "(leave); it may push again when all workers have left")
         self.counters["pushes"] += 1
         self.counters["bytes_in"] += arrived
         client.open[want.seq] = want
@@ -332,7 +358,10 @@ class ServerState:
                 step = shard.gather(client.rank, data, regime, now)
                 step.acks.append((want, index))
                 self._progress(client, shard)
-                if len(step.ranks) == self.workers:
+                out = self.out.get(shard.store)
+                if len(step.ranks) == self.workers or (
+                    out and out.issuperset(shard.missing(step))
+                ):
                     self._waited(client.rank, now - step.began)
                     actions += self._complete(shard, step)
                 else:

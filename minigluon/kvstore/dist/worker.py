@@ -399,6 +399,17 @@ class DistKVStore(KVStoreBase):
             total["compression_sent_bytes"] = rest.sent_bytes
         return total
 
+    def leave(self) -> None:
+        """This worker has no more data: the others' steps go on without it.
+
+        The sums they get lack its part. When all workers have left, which this call waits for, all
+        are in again, for the next epoch; pull then to have the last values.
+        """
+        if "async" not in self._name:
+            self._client.drain()
+            self._everywhere(say.Leave(0, self._store, True), "leave")
+        self.barrier()
+
     def close(self) -> None:
         """No more steps of this worker in this store; later calls raise at once."""
         if self._closed or self._client.closed or self._client.failure is not None:
