@@ -200,6 +200,7 @@ class Module(BaseModule):
         if self._params_dirty:
             assert self._arg_params is not None and self._aux_params is not None
             self._group().get_params(self._arg_params, self._aux_params)
+            self._fetch_rows(self._arg_params)
             self._params_dirty = False
 
     def init_params(self, initializer: Initializer | None = None,
@@ -388,6 +389,17 @@ class Module(BaseModule):
         self._updater = shared_module._updater
         self._sent_settings = shared_module._sent_settings
         self.optimizer_initialized = True
+
+    def _fetch_rows(self, params: Params) -> None:
+        """Whole values of row_sparse parameters: the executors have the rows of a batch alone."""
+        if self._kvstore is None or not self._update_on_kvstore:
+            return
+        for name, arrays in zip(self._param_names, self._group().param_arrays, strict=True):
+            if arrays[0].stype == "row_sparse":
+                whole = nd.zeros(arrays[0].shape, dtype=arrays[0].dtype, stype="row_sparse")
+                rows = nd.arange(0, arrays[0].shape[0], dtype="int64")
+                self._kvstore.row_sparse_pull(name, out=whole, row_ids=rows)
+                params[name][:] = whole
 
     # -- one step ------------------------------------------------------------------------------
 

@@ -45,13 +45,19 @@ def initialize_kvstore(kvstore: KVStoreBase, param_arrays: PerContext,
                        arg_params: Mapping[str, NDArray], param_names: Sequence[str],
                        update_on_kvstore: bool) -> None:
     """Give the store the first values; with many workers everybody then has rank 0's."""
-    values = [arg_params[name] for name in param_names]
     outs = [list(arrays) for arrays in param_arrays]
+    values = [_stored_like(arg_params[name], out) for name, out in zip(param_names, outs,
+                                                                       strict=True)]
     if capable(kvstore, KVStoreBase.BATCH):
         kvstore.broadcast(list(param_names), values, out=outs)
         return
     for name, value, out in zip(param_names, values, outs, strict=True):
         kvstore.broadcast(name, value, out=out)
+
+
+def _stored_like(value: NDArray, outs: Sequence[NDArray]) -> NDArray:
+    """`value` as the executors keep it: of a row_sparse parameter the store has to give rows."""
+    return value.tostype("row_sparse") if outs and outs[0].stype == "row_sparse" else value
 
 
 def update_params_on_kvstore(param_arrays: PerContext, grad_arrays: PerContext,

@@ -395,3 +395,28 @@ def test_split_input_slice():
     assert split(10, [1, 2]) == [slice(0, 3), slice(3, 10)]
     with pytest.raises(ValueError, match="Too many slices"):
         split(1, [1, 1])
+
+
+def test_a_row_sparse_weight_lives_in_the_store():
+    random = np.random.RandomState(0)
+    inputs = (random.rand(64, 20) * (random.rand(64, 20) < 0.3)).astype("float32")
+    labels = inputs @ random.rand(20, 1).astype("float32")
+    found = {}
+    for stype in ("default", "row_sparse"):
+        x, w = mx.sym.var("data", stype="csr"), mx.sym.var("w_weight", stype=stype, shape=(20, 1))
+        net = mx.sym.LinearRegressionOutput(mx.sym.sparse.dot(x, w), mx.sym.var("label"))
+        batches = mx.io.NDArrayIter(mx.nd.array(inputs).tostype("csr"), labels, 16,
+                                    last_batch_handle="discard", label_name="label")
+        module = mx.mod.Module(net, data_names=["data"], label_names=["label"])
+        module.bind(batches.provide_data, batches.provide_label)
+        module.init_params(mx.init.Mixed([".*"], [mx.init.One()]))
+        module.init_optimizer(kvstore=mx.kv.create("local"),
+                              optimizer_params={"learning_rate": 0.5})
+        for batch in batches:
+            if stype == "row_sparse":
+                module.prepare(batch, lambda batch: {"w_weight": batch.data[0].indices})
+            module.forward_backward(batch)
+            module.update()
+        found[stype] = module.get_params()[0]["w_weight"].asnumpy()
+    np.testing.assert_allclose(found["row_sparse"], found["default"], rtol=1e-5)
+    assert (found["default"] != 1).any()
