@@ -6,6 +6,7 @@ what passes between the members; results are those of the members to rounding.
 """
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ..ops.fused import TEMPLATES, Instruction, fused, program_text, read_program, views_text
@@ -158,10 +159,14 @@ def _unreduce(node: Node, shape: Shape, read: Sequence[Shape]) -> _Member | None
     return _Member("mul a0 #share -> t0", node.inputs[:1], {"share": 1.0 / count}, {0: view})
 
 
+def _scaled_by_width(node: Node, shape: Shape, read: Sequence[Shape]) -> _Member | None:
+    return _Member("div a0 #root -> t0", node.inputs, {"root": math.sqrt(shape[-1])})
+
+
 _SPECIAL: dict[str, Callable[[Node, Shape, Sequence[Shape]], _Member | None]] = {
     "add_n": _sum_of_all, "where": _choice, "Cast": _cast, "_cast_like": _cast,
     "broadcast_like": _stretch, "broadcast_to": _stretch, "broadcast_axis": _stretch,
-    "_unreduce": _unreduce, "_power_scalar": _power,
+    "_unreduce": _unreduce, "_power_scalar": _power, "_contrib_div_sqrt_dim": _scaled_by_width,
 }
 
 

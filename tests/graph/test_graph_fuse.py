@@ -188,3 +188,9 @@ def test_scaled_or_masked_attention_stays_in_parts() -> None:
                     F.softmax(F._mul_scalar(scores, scalar=2.0))):
         out = F._contrib_interleaved_matmul_selfatt_valatt(x, weights, heads=2)
         assert join_attention([out], {}, training=True) == [out]
+
+
+def test_division_by_the_root_of_the_width_joins_a_chain() -> None:
+    x = _var("x")
+    joined = _checked([F.relu(F._contrib_div_sqrt_dim(x))], {x: _array(6, 5)})
+    assert _names(joined) == ["_fused"]
