@@ -5,7 +5,7 @@ from typing import Any
 
 from ...base import ShapeError
 from ..operator import find_operator
-from ..storage import Csr, Delayed, RowSparse, dense_of, row_sums, stored_as
+from ..storage import Csr, Delayed, RowSparse, dense_of, stored_as
 from .form import form
 
 __all__: list[str] = []
@@ -14,31 +14,36 @@ _STEP = 1 << 22  # elements of a product at a time: what a dot takes beside its 
 
 
 def _gathered(xp: Any, matrix: Csr, rhs: Any) -> Any:
-    """matrix @ rhs: (rows, *)."""
+    """matrix @ rhs: (rows, *). Rows with equally many values are one stack of small products."""
     out = xp.zeros((matrix.shape[0], rhs.shape[1]), rhs.dtype)
-    ends = matrix.indptr
-    filled = xp.flatnonzero(ends[1:] > ends[:-1])
-    per = max(1, _STEP // max(1, rhs.shape[1]))
-    begin = 0
-    while begin < filled.shape[0]:
-        first = int(ends[filled[begin]])
-        stop = int(xp.searchsorted(ends[filled + 1], first + per, side="right"))
-        stop = min(max(stop, begin + 1), int(filled.shape[0]))
-        rows = filled[begin:stop]
-        last = int(ends[rows[-1] + 1])
-        terms = matrix.data[first:last, None] * rhs[matrix.indices[first:last]]
-        out[rows] = xp.add.reduceat(terms, ends[rows] - first, axis=0)
-        begin = stop
+    counts = xp.diff(matrix.indptr)
+    if not counts.shape[0]:
+        return out
+    order = xp.argsort(counts, kind="stable")
+    found, starts = xp.unique(counts[order], return_index=True)
+    ends = [*starts.tolist()[1:], int(order.shape[0])]
+    for count, start, end in zip(found.tolist(), starts.tolist(), ends, strict=True):
+        most = max(1, _STEP // max(1, count * rhs.shape[1]))
+        for begin in range(start if count else end, end, most):
+            rows = order[begin:min(begin + most, end)]
+            places = matrix.indptr[rows][:, None] + xp.arange(count)
+            factors, terms = matrix.data[places], rhs[matrix.indices[places]]
+            if count == 1:  # a stack of so small products costs more than it does
+                out[rows] = factors * terms[:, 0]
+            else:
+                out[rows] = xp.matmul(factors[:, None, :], terms)[:, 0]
     return out
 
 
 def _spread(xp: Any, matrix: Csr, rhs: Any) -> RowSparse:
     """matrix.T @ rhs: only the columns that the matrix has become rows."""
     order = xp.argsort(matrix.indices, kind="stable")
-    terms = matrix.data[order, None] * rhs[matrix.rows(xp)[order]]
-    rows, sums = row_sums(xp, matrix.indices[order], terms)
-    return RowSparse((matrix.shape[1], rhs.shape[1]), rows,
-                     sums.astype(rhs.dtype, copy=False))
+    columns, starts = xp.unique(matrix.indices[order], return_index=True)
+    ends = xp.concatenate((starts, xp.asarray([order.shape[0]]))).astype(xp.int64)
+    turned = Csr((columns.shape[0], matrix.shape[0]), matrix.data[order],
+                 matrix.rows(xp)[order], ends)
+    return RowSparse((matrix.shape[1], rhs.shape[1]), columns.astype(xp.int64),
+                     _gathered(xp, turned, rhs))
 
 
 def _fits(left: int, right: int, lhs: Any, rhs: Any) -> None:
