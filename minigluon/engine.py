@@ -1,4 +1,4 @@
-"""Calls bundled for MXNet's engine. Here a call runs when it is made: nothing depends on it."""
+"""Calls bundled for MXNet's engine. Here single calls are not queued: nothing depends on it."""
 from __future__ import annotations
 
 import contextlib

@@ -49,10 +49,11 @@ class Entry:
     """One remembered call.
 
     `sources` has, for each input, the Leaf or Output it came from, or None for a constant.
-    `inputs` and `outputs` are raw arrays; they are dropped once a backward has used them.
+    `inputs` and `outputs` are raw arrays; they are dropped once a backward has used them. `order`
+    is None, or, of a call that was queued, the variables of its inputs and the one of its outputs.
     """
 
-    __slots__ = ("attrs", "device", "inputs", "op", "outputs", "sources")
+    __slots__ = ("attrs", "device", "inputs", "op", "order", "outputs", "sources")
 
     def __init__(
         self,
@@ -69,6 +70,7 @@ class Entry:
         self.sources = sources
         self.inputs: tuple[Any, ...] | None = inputs
         self.outputs: tuple[Any, ...] | None = outputs
+        self.order: tuple[Any, ...] | None = None
 
 
 class Output:
@@ -182,6 +184,8 @@ def walk(
                 f"backward through {op.name}: this graph was already used by a backward; "
                 "call backward(retain_graph=True) to keep it"
             )
+        if entry.order is not None:
+            entry.order[-1].wait()
         dy = [sums.pop((id(entry), i), None) for i in range(len(entry.outputs))]
         for i, grad in enumerate(dy):
             output = tracked.get((id(entry), i))

@@ -12,11 +12,14 @@
 
 #include <algorithm>
 #include <atomic>
+#include <limits>
 #include <mutex>
 #include <thread>
+#include <unordered_map>
 #include <unordered_set>
 
-#include "engine/python.h"
+#include "eager.h"
+#include "engine/ahead.h"
 #include "parallel.h"
 #include "program.h"
 #include "pystep.h"
@@ -220,6 +223,7 @@ class PyProgram : Host {
     }
     objects_.resize(program_.slots.size());
     pointers_.resize(program_.slots.size() + 1);
+    may_wait_ = callbacks_.empty() && lie_apart();
   }
 
   std::size_t arena_bytes() const { return program_.arena_bytes; }
@@ -242,6 +246,15 @@ class PyProgram : Host {
     }
     return made;
   }
+
+  // Whether a run is worth queueing: it needs no Python, and it was never short so far.
+  bool worth_queueing() const {
+    const double from = mg::worth_queueing();  // 0: all are queued, for tests
+    return may_wait_ && (from <= 0 || (runs_ >= kMeasured && seconds_.load() >= from));
+  }
+
+  // Queue one run: its results as a tuple, whose values come later.
+  PyObject* queue(PyObject* const* inputs, PyObject* device, Ahead& asked);
 
   // The results of one run, as a tuple; None where this thread is running the program already.
   PyObject* run(PyObject* const* inputs, PyObject* device) {
@@ -297,7 +310,9 @@ class PyProgram : Host {
     bool well = false;
     std::string failed;
     try {
+      const auto begin = Engine::Clock::now();
       well = program_.run(pointers_.data(), *this);
+      measured(begin);
     } catch (const std::exception& error) {
       failed = error.what();
     }
@@ -308,6 +323,31 @@ class PyProgram : Host {
     }
     return well ? results() : nullptr;
   }
+
+  // The shortest run counts: others may have been disturbed.
+  void measured(Engine::Clock::time_point begin) {
+    const double now = std::chrono::duration<double>(Engine::Clock::now() - begin).count();
+    seconds_.store(runs_ == 0 ? now : std::min(now, seconds_.load()));
+    ++runs_;
+  }
+
+  // Whether every result lies in fresh memory or is a view of an input, and visible ones lie in
+  // fresh memory of their own.
+  bool lie_apart() const {
+    std::unordered_map<int, int> users;
+    for (int slot : program_.returned) ++users[program_.root(slot)];
+    for (std::size_t i = 0; i < program_.returned.size(); ++i) {
+      const int root = program_.root(program_.returned[i]);
+      const Place place = program_.slots[root].place;
+      if (i < visible_ ? place != Place::output || users[root] > 1
+                       : place != Place::output && place != Place::input) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  struct Queued;
 
   PyObject* results() {
     PyObject* made = PyTuple_New(static_cast<Py_ssize_t>(program_.returned.size()));
@@ -484,6 +524,10 @@ class PyProgram : Host {
   std::vector<std::string> labels_;  // of each call
   std::size_t visible_;
   bool apart_ = true;  // the results cannot share memory
+  bool may_wait_ = false;  // a run needs no Python once its arrays are there
+  static constexpr int kMeasured = 3;  // runs before one is queued
+  std::atomic<int> runs_{0};
+  std::atomic<double> seconds_{0};
   std::mutex running_;
   std::atomic<std::thread::id> owner_{};
   // of the run under way
@@ -495,6 +539,89 @@ class PyProgram : Host {
   PyThreadState* thread_ = nullptr;
 };
 
+// One queued run: what it needs, alive until it ran.
+struct PyProgram::Queued : Work {
+  FaultPtr run() override {
+    omp_set_num_threads(threads);
+    std::lock_guard<std::mutex> hold(program->running_);
+    for (std::size_t i = 0; i < seeds.size(); ++i) program->drawing_[i]->seed = seeds[i];
+    Arena arena(program->program_.arena_bytes);
+    for (std::size_t i = 0; i + 1 < pointers.size(); ++i) {
+      const Slot& slot = program->program_.slots[i];
+      if (slot.place == Place::arena) pointers[i] = arena.data() + slot.where;
+    }
+    pointers.back() = arena.data();
+    const auto begin = Engine::Clock::now();
+    program->program_.run(pointers.data(), *program);
+    program->measured(begin);
+    return nullptr;
+  }
+  ~Queued() override {
+    for (PyObject* each : kept) bury(each);
+  }
+
+  PyProgram* program = nullptr;
+  std::vector<PyObject*> kept;  // the program itself and all arrays
+  std::vector<void*> pointers;
+  std::vector<Seed> seeds;
+  int threads = 1;
+};
+
+PyObject* PyProgram::queue(PyObject* const* inputs, PyObject* device, Ahead& asked) {
+  auto work = std::make_unique<Queued>();
+  work->program = this;
+  work->kept.push_back(nb::find(this).release().ptr());
+  work->threads = omp_get_max_threads();
+  const std::size_t count = program_.slots.size();
+  work->pointers.resize(count + 1);
+  std::vector<PyObject*> arrays(count, nullptr);
+  PushOptions options;
+  options.what = "a compiled graph";
+  for (std::size_t i = 0; i < count; ++i) {
+    const Slot& slot = program_.slots[i];
+    if (slot.place == Place::input) {
+      arrays[i] = Py_NewRef(inputs[slot.where]);
+    } else if (slot.place == Place::output) {
+      arrays[i] = fresh_array(numpy_type(slot.desc.dtype), slot.desc.ndim(),
+                              reinterpret_cast<const npy_intp*>(slot.desc.shape.data()));
+      if (arrays[i] == nullptr) return nullptr;
+      options.bytes += static_cast<std::size_t>(slot.desc.bytes());
+    } else {
+      continue;
+    }
+    work->kept.push_back(arrays[i]);
+    work->pointers[i] = PyArray_DATA(as_array(arrays[i]));
+  }
+  nb::object made = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(program_.returned.size())));
+  for (std::size_t i = 0; made.is_valid() && i < program_.returned.size(); ++i) {
+    const int index = program_.returned[i], root = program_.root(index);
+    PyObject* array = Py_XNewRef(arrays[index]);
+    if (array == nullptr) {
+      const Desc& desc = program_.slots[index].desc;
+      array = PyArray_New(&PyArray_Type, desc.ndim(),
+                          reinterpret_cast<const npy_intp*>(desc.shape.data()),
+                          numpy_type(desc.dtype), nullptr, work->pointers[root], 0,
+                          NPY_ARRAY_CARRAY, nullptr);
+      if (array == nullptr) return nullptr;
+      if (PyArray_SetBaseObject(as_array(array), Py_NewRef(arrays[root])) < 0) {
+        Py_DECREF(array);
+        return nullptr;
+      }
+    }
+    PyTuple_SET_ITEM(made.ptr(), static_cast<Py_ssize_t>(i), array);
+  }
+  if (!made.is_valid()) return nullptr;
+  if (!drawing_.empty()) {
+    Source& source = source_of_device(device);
+    for (std::size_t i = 0; i < drawing_.size(); ++i) work->seeds.push_back(source.next());
+  }
+  std::vector<VarPtr> writes = asked.writes;
+  if (!asked.results) asked.results = std::make_shared<Var>();
+  writes.push_back(asked.results);
+  engine().push(std::move(work), asked.reads, std::move(writes), options);
+  return made.release().ptr();
+}
+
 // The programs of one graph by the types and shapes of its inputs.
 class Programs {
  public:
@@ -505,6 +632,7 @@ class Programs {
 
   // Results as a tuple, or None where there is no program for such inputs.
   nb::object call(nb::sequence inputs, nb::handle device) {
+    Ahead* asked = std::exchange(ahead, nullptr);
     nb::object fast = nb::steal(PySequence_Fast(inputs.ptr(), "a sequence of arrays"));
     if (!fast.is_valid()) throw nb::python_error();
     std::vector<nb::object> copies;
@@ -528,9 +656,53 @@ class Programs {
     for (std::size_t i = 0; i < copies.size(); ++i) arrays[i] = copies[i].ptr();
     std::shared_ptr<PyProgram> program = find(arrays.data(), count);
     if (!program) return nb::none();
-    PyObject* made = program->run(arrays.data(), device.ptr());
+    const bool later = asked != nullptr && copies.empty() && program->worth_queueing();
+    if (later) wait_for_room();
+    PyObject* made = later ? program->queue(arrays.data(), device.ptr(), *asked)
+                           : program->run(arrays.data(), device.ptr());
     if (made == nullptr) throw nb::python_error();
     return nb::steal(made);
+  }
+
+  // NDArrays in: where their program is worth it, it is queued, and the answer is (results, variables
+  // of the inputs and the one of the results). None: not for this path, nothing has happened.
+  nb::object queue(nb::sequence inputs, nb::handle device) {
+    if (worth_queueing() == std::numeric_limits<double>::infinity()) return nb::none();
+    nb::object fast = nb::steal(PySequence_Fast(inputs.ptr(), "a sequence of arrays"));
+    if (!fast.is_valid()) throw nb::python_error();
+    const std::size_t count = static_cast<std::size_t>(PySequence_Fast_GET_SIZE(fast.ptr()));
+    PyObject** items = PySequence_Fast_ITEMS(fast.ptr());
+    std::vector<PyObject*> arrays;
+    std::vector<nb::object> held;  // the GIL may be given up on the way
+    for (std::size_t i = 0; i < count; ++i) {
+      if (!is_plain(items[i])) return nb::none();
+      PyObject *ctx = slot(items[i], kCtx), *first = slot(items[0], kCtx);
+      const int same = ctx == first ? 1 : PyObject_RichCompareBool(ctx, first, Py_EQ);
+      if (same < 0) throw nb::python_error();
+      if (!same) return nb::none();
+      arrays.push_back(slot(items[i], kData));
+      held.push_back(nb::borrow(arrays.back()));
+    }
+    if (!all_dense(arrays.data(), count)) return nb::none();
+    std::shared_ptr<PyProgram> program = find(arrays.data(), count);
+    if (!program || !program->worth_queueing()) return nb::none();
+    wait_for_room();
+    nb::object vars = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(count + 1)));
+    nb::object results = nb::steal(new_var());
+    Ahead asked;
+    asked.results = var_of(results.ptr());
+    for (std::size_t i = 0; i < count; ++i) {
+      PyObject* var = variable_of(items[i]);
+      if (var_of(var)->marked()) return nb::none();  // has an error to tell
+      const bool written =
+          std::find(written_.begin(), written_.end(), static_cast<int>(i)) != written_.end();
+      (written ? asked.writes : asked.reads).push_back(var_of(var));
+      PyTuple_SET_ITEM(vars.ptr(), static_cast<Py_ssize_t>(i), Py_NewRef(var));
+    }
+    PyTuple_SET_ITEM(vars.ptr(), static_cast<Py_ssize_t>(count), results.release().ptr());
+    PyObject* made = program->queue(arrays.data(), device.ptr(), asked);
+    if (made == nullptr) throw nb::python_error();
+    return nb::make_tuple(nb::steal(made), vars);
   }
 
   nb::list list() const {
@@ -671,6 +843,7 @@ NB_MODULE(_core, m) {
       .def(nb::init<nb::object, std::vector<int>, std::size_t>(), nb::arg("make"),
            nb::arg("written"), nb::arg("most") = 64)
       .def("__call__", &Programs::call, nb::arg("inputs"), nb::arg("device"))
+      .def("queue", &Programs::queue, nb::arg("inputs"), nb::arg("device"))
       .def("list", &Programs::list);
   m.def("make_step", &py_make_step, nb::arg("op_name"), nb::arg("inputs"), nb::arg("outputs"),
         nb::arg("attrs"), nb::sig("def make_step(op_name: str, inputs: list, outputs: list, "

@@ -125,13 +125,13 @@ int array_init(PyObject* self, PyObject* args, PyObject* kwargs) {
 }
 
 PyMemberDef entry_members[] = {
-    MG_MEMBER(6, "op", kOp), MG_MEMBER(6, "attrs", kAttrs), MG_MEMBER(6, "device", kDevice),
-    MG_MEMBER(6, "sources", kSources), MG_MEMBER(6, "inputs", kInputs),
-    MG_MEMBER(6, "outputs", kOutputs), {nullptr, 0, 0, 0, nullptr}};
+    MG_MEMBER(7, "op", kOp), MG_MEMBER(7, "attrs", kAttrs), MG_MEMBER(7, "device", kDevice),
+    MG_MEMBER(7, "sources", kSources), MG_MEMBER(7, "inputs", kInputs),
+    MG_MEMBER(7, "outputs", kOutputs), MG_MEMBER(7, "order", kOrder), {nullptr, 0, 0, 0, nullptr}};
 
 int entry_init(PyObject* self, PyObject* args, PyObject* kwargs) {
   static const char* const names[] = {"op", "attrs", "device", "sources", "inputs", "outputs"};
-  return row_init<6>(self, args, kwargs, names, 6);
+  return row_init<7>(self, args, kwargs, names, 6);
 }
 
 PyMemberDef leaf_members[] = {
@@ -178,6 +178,12 @@ PyTypeObject* output_type = nullptr;
 bool is_idle(PyObject* array) {
   PyObject* var = slot(array, kVar);
   return var == nullptr || var == Py_None || !is_busy(var);
+}
+
+PyObject* variable_of(PyObject* array) {
+  PyObject*& var = reinterpret_cast<Array*>(array)->at[kVar];
+  if (var == nullptr || var == Py_None) Py_XSETREF(var, new_var());
+  return var;
 }
 
 bool is_unused(PyObject* array) {
@@ -441,9 +447,9 @@ PyType_Spec leaf_spec = {"minigluon._core.Leaf", sizeof(TapeLeaf), 0,
 PyType_Slot entry_slots[] = {
     {Py_tp_members, entry_members},
     {Py_tp_init, reinterpret_cast<void*>(entry_init)},
-    {Py_tp_dealloc, reinterpret_cast<void*>(row_dealloc<6>)},
-    {Py_tp_traverse, reinterpret_cast<void*>(row_traverse<6>)},
-    {Py_tp_clear, reinterpret_cast<void*>(row_clear<6>)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(row_dealloc<7>)},
+    {Py_tp_traverse, reinterpret_cast<void*>(row_traverse<7>)},
+    {Py_tp_clear, reinterpret_cast<void*>(row_clear<7>)},
     {Py_tp_doc, const_cast<char*>("One remembered call.")},
     {0, nullptr}};
 PyType_Spec entry_spec = {"minigluon._core.Entry", sizeof(TapeEntry), 0,

@@ -24,8 +24,9 @@ enum { kLeafArray, kLeafGrad, kLeafReq, kLeafName, kLeafFresh };
 using TapeLeaf = Row<5>;
 
 // tape.Entry: a remembered call. tape.Output: output number `index` of an entry.
-enum { kOp, kAttrs, kDevice, kSources, kInputs, kOutputs };
-using TapeEntry = Row<6>;
+// `order`: of a call that was queued, the variables of its inputs and the one of its results.
+enum { kOp, kAttrs, kDevice, kSources, kInputs, kOutputs, kOrder };
+using TapeEntry = Row<7>;
 enum { kEntry, kIndex };
 using TapeOutput = Row<2>;
 
@@ -42,6 +43,8 @@ inline PyObject* slot(PyObject* array, int which) {
 
 // Whether no write to the array is pending.
 bool is_idle(PyObject* array);
+// Its variable, made if need be; borrowed. Null with an error set.
+PyObject* variable_of(PyObject* array);
 // Whether no read of it is pending either, so that it can be written to.
 bool is_unused(PyObject* array);
 

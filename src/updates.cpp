@@ -12,6 +12,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "eager.h"
+#include "engine/ahead.h"
 #include "kernels/update.h"
 #include "parallel.h"
 #include "pystep.h"
@@ -31,10 +32,13 @@ struct Row {
   double lr_mult, wd_mult;
 };
 
-// The raw array of an NDArray if it is dense, of this type and size; waits for what is pending.
-PyArrayObject* raw_of(PyObject* array, bool written, DType dtype, npy_intp size) {
+// The raw array of an NDArray if it is dense, of this type and size; waits for what is pending,
+// unless its use will be queued.
+PyArrayObject* raw_of(PyObject* array, bool written, DType dtype, npy_intp size,
+                      bool queued = false) {
   if (!is_plain(array)) return nullptr;
-  if (written ? !is_unused(array) : !is_idle(array)) {
+  queued = queued && !var_of(variable_of(array))->marked();
+  if (!queued && (written ? !is_unused(array) : !is_idle(array))) {
     nb::handle(array).attr(written ? "_to_write" : "_sync")();
   }
   PyObject* data = slot(array, kData);
@@ -92,7 +96,8 @@ class Updates {
     if (busy_ || !PyDict_Check(states.ptr()) || !PyDict_Check(counts.ptr())) return -1;
     bool fresh = true;
     int64_t common = -1;
-    pointers_.clear();
+    plan_.pointers.clear();
+    pending_ = worth_queueing() < 1e9 && any_used();
     for (const Row& row : rows_) {
       if (row.leaf.ptr() != Py_None) {
         if (slot(row.arrays[0].ptr(), kAg) != row.leaf.ptr()) return -1;
@@ -102,9 +107,9 @@ class Updates {
       }
       if (PyDict_GetItemWithError(states.ptr(), row.index.ptr()) != row.state.ptr()) return -1;
       for (std::size_t i = 0; i < row.arrays.size(); ++i) {
-        PyArrayObject* raw = raw_of(row.arrays[i].ptr(), i != 1, row.dtype, row.size);
+        PyArrayObject* raw = raw_of(row.arrays[i].ptr(), i != 1, row.dtype, row.size, pending_);
         if (raw == nullptr) return -1;
-        pointers_.push_back(PyArray_DATA(raw));
+        plan_.pointers.push_back(PyArray_DATA(raw));
       }
       PyObject* count = PyDict_GetItemWithError(counts.ptr(), row.index.ptr());
       const int64_t now = count == nullptr ? begin : PyLong_AsLongLong(count);
@@ -126,14 +131,18 @@ class Updates {
         Py_XSETREF(leaf->at[kLeafFresh], Py_NewRef(Py_False));
       }
     }
-    if (total_ < 4096) {
-      sweep(0, total_);
+    if (pending_) {
+      queue();
+      return;
+    }
+    if (plan_.total < 4096) {
+      plan_.sweep(0, plan_.total);
       return;
     }
     busy_ = true;
     {
       nb::gil_scoped_release release;
-      parallel_for(total_, cost_, [this](int64_t begin, int64_t end) { sweep(begin, end); }, 1024);
+      plan_.run();
     }
     busy_ = false;
   }
@@ -152,6 +161,78 @@ class Updates {
     const elementwise::Sweep* sweep;
     std::vector<double> values;
   };
+
+  // What one update does. Copied for one that is queued.
+  struct Plan {
+    std::vector<Numbers> numbers;
+    std::vector<std::size_t> chosen;  // for each weight
+    std::vector<int64_t> begins;      // of each weight in the common range, then the end of all
+    std::vector<void*> pointers;
+    int64_t total = 0;
+    double cost = 0;
+    int states = 0;
+
+    void run() const {
+      parallel_for(total, cost, [this](int64_t begin, int64_t end) { sweep(begin, end); }, 1024);
+    }
+
+    void sweep(int64_t begin, int64_t end) const {
+      auto found = std::upper_bound(begins.begin(), begins.end() - 1, begin);
+      const int arrays = 2 + states;
+      for (auto i = static_cast<std::size_t>(found - begins.begin()) - 1;
+           i < chosen.size() && begins[i] < end; ++i) {
+        const int64_t from = std::max(begin, begins[i]) - begins[i];
+        const int64_t to = std::min(end, begins[i + 1]) - begins[i];
+        if (from >= to) continue;
+        void* const* in = pointers.data() + i * static_cast<std::size_t>(arrays);
+        void* out[kArrays] = {in[0]};
+        for (int k = 0; k < states; ++k) out[1 + k] = in[2 + k];
+        numbers[chosen[i]].sweep->run(in, out, from, to, numbers[chosen[i]].values.data());
+      }
+    }
+  };
+
+  // An update that waits until its gradients are there.
+  struct Queued : Work {
+    FaultPtr run() override {
+      omp_set_num_threads(threads);
+      plan.run();
+      return nullptr;
+    }
+    ~Queued() override {
+      for (PyObject* each : kept) bury(each);
+    }
+    Plan plan;
+    std::vector<PyObject*> kept;
+    int threads = 1;
+  };
+
+  bool any_used() const {
+    for (const Row& row : rows_) {
+      for (const nb::object& array : row.arrays) {
+        if (is_plain(array.ptr()) && !is_unused(array.ptr())) return true;
+      }
+    }
+    return false;
+  }
+
+  void queue() {
+    auto work = std::make_unique<Queued>();
+    work->plan = plan_;
+    work->threads = omp_get_max_threads();
+    work->kept.push_back(nb::find(this).release().ptr());
+    std::vector<VarPtr> reads, writes;
+    for (const Row& row : rows_) {
+      for (std::size_t i = 0; i < row.arrays.size(); ++i) {
+        PyObject* array = row.arrays[i].ptr();
+        (i == 1 ? reads : writes).push_back(var_of(variable_of(array)));
+        work->kept.push_back(Py_NewRef(slot(array, kData)));
+      }
+    }
+    PushOptions options;
+    options.what = "an update of weights";
+    engine().push(std::move(work), std::move(reads), std::move(writes), options);
+  }
 
   static bool same(const std::vector<elementwise::Instruction>& a,
                    const std::vector<elementwise::Instruction>& b) {
@@ -189,25 +270,28 @@ class Updates {
       return;
     }
     lr_ = lr, factor_ = factor, wd_ = wd;
-    numbers_.clear();
-    numbers_.reserve(rows_.size());
-    chosen_.clear();
-    begins_.clear();
-    total_ = 0;
-    cost_ = 0;
+    plan_.numbers.clear();
+    plan_.numbers.reserve(rows_.size());
+    plan_.chosen.clear();
+    plan_.begins.clear();
+    plan_.total = 0;
+    plan_.cost = 0;
+    plan_.states = rule_.states;
+    std::vector<Numbers>& known = plan_.numbers;
     for (const Row& row : rows_) {
       const double own_lr = lr * row.lr_mult * factor, own_wd = wd * row.wd_mult;
       std::size_t at = 0;
-      while (at < numbers_.size() && (numbers_[at].lr != own_lr || numbers_[at].wd != own_wd ||
-                                      numbers_[at].dtype != row.dtype)) {
+      while (at < known.size() && (known[at].lr != own_lr || known[at].wd != own_wd ||
+                                   known[at].dtype != row.dtype)) {
         ++at;
       }
-      if (at == numbers_.size()) numbers_.push_back(numbers_for(own_lr, own_wd, row.dtype));
-      chosen_.push_back(at);
-      begins_.push_back(total_);
-      total_ += row.size;
-      cost_ = std::max(cost_, numbers_[at].sweep->cost());
+      if (at == known.size()) known.push_back(numbers_for(own_lr, own_wd, row.dtype));
+      plan_.chosen.push_back(at);
+      plan_.begins.push_back(plan_.total);
+      plan_.total += row.size;
+      plan_.cost = std::max(plan_.cost, known[at].sweep->cost());
     }
+    plan_.begins.push_back(plan_.total);
   }
 
   Numbers numbers_for(double lr, double wd, DType dtype) {
@@ -232,34 +316,14 @@ class Updates {
     return made;
   }
 
-  void sweep(int64_t begin, int64_t end) const {
-    auto found = std::upper_bound(begins_.begin(), begins_.end(), begin);
-    const int arrays = 2 + rule_.states;
-    for (auto i = static_cast<std::size_t>(found - begins_.begin()) - 1;
-         i < rows_.size() && begins_[i] < end; ++i) {
-      const int64_t from = std::max(begin - begins_[i], int64_t{0});
-      const int64_t to = std::min(end - begins_[i], static_cast<int64_t>(rows_[i].size));
-      if (from >= to) continue;
-      void* const* in = pointers_.data() + i * static_cast<std::size_t>(arrays);
-      void* out[kArrays] = {in[0]};
-      for (int k = 0; k < rule_.states; ++k) out[1 + k] = in[2 + k];
-      const Numbers& numbers = numbers_[chosen_[i]];
-      numbers.sweep->run(in, out, from, to, numbers.values.data());
-    }
-  }
-
   UpdateRule rule_;
   std::vector<Row> rows_;
   std::vector<Variant> variants_;
   nb::object attrs_;
   Attrs given_;
   double lr_ = 0, factor_ = 0, wd_ = 0;
-  std::vector<Numbers> numbers_;
-  std::vector<std::size_t> chosen_;
-  std::vector<int64_t> begins_;
-  std::vector<void*> pointers_;
-  int64_t total_ = 0;
-  double cost_ = 0;
+  Plan plan_;
+  bool pending_ = false;  // the update that `ready` has looked at is queued
   bool busy_ = false;
 };
 

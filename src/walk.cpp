@@ -3,11 +3,13 @@
 // Anything unusual (a graph that was used up, an operator without gradient, other kinds of heads) is
 // found before anything is changed and left to tape.walk, which has the words for it.
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include <nanobind/nanobind.h>
 
 #include "eager.h"
+#include "engine/ahead.h"
 
 namespace nb = nanobind;
 
@@ -15,7 +17,7 @@ namespace mg {
 namespace {
 
 PyObject *gradient_word, *single_word, *req_word, *grad_word, *fresh_word, *add_word, *write_word,
-    *null_word;
+    *null_word, *wait_word;
 
 PyObject* member(PyObject* entry, int which) {
   return reinterpret_cast<TapeEntry*>(entry)->at[which];
@@ -37,7 +39,10 @@ nb::object attribute(nb::handle object, PyObject* name) {
 
 class Walk {
  public:
-  Walk(PyObject* face_of, bool retain) : face_of_(face_of), retain_(retain) {}
+  // `may_queue`: backward graphs may be queued, where nothing in this walk reads what they make.
+  Walk(PyObject* face_of, bool retain, bool may_queue)
+      : face_of_(face_of), retain_(retain), may_queue_(may_queue) {}
+  ~Walk() { ahead = nullptr; }
 
   // The entries below a source, each after those it depends on. False: not for this walk.
   bool order(PyObject* head) {
@@ -99,6 +104,7 @@ class Walk {
         auto* row = reinterpret_cast<TapeEntry*>(entries_[at].ptr());
         Py_XSETREF(row->at[kInputs], Py_NewRef(Py_None));
         Py_XSETREF(row->at[kOutputs], Py_NewRef(Py_None));
+        Py_XSETREF(row->at[kOrder], Py_NewRef(Py_None));
       }
     }
   }
@@ -114,9 +120,46 @@ class Walk {
   }
 
   std::vector<std::pair<nb::object, nb::object>> leaves;
+  // The variables of queued backward graphs, and their results: gradients of leaves, nothing else.
+  std::vector<nb::object> pending;
+  std::unordered_set<PyObject*> late;
+
+  // Wait for what was queued.
+  void settle_all() {
+    for (nb::object& var : std::exchange(pending, {})) attribute(var, wait_word)();
+  }
 
  private:
+  // Whether nobody else has this array or its memory.
+  static bool is_own(PyObject* array) {
+    while (array != nullptr && PyArray_CheckExact(array) && Py_REFCNT(array) == 1) {
+      PyObject* base = PyArray_BASE(as_array(array));
+      if (base == nullptr) return true;
+      array = base;
+    }
+    return false;
+  }
+
+  // Whether a call's backward graph may be queued: its results go to leaves only, and the variables
+  // of all it reads are known. Then nobody else has the gradients that it starts from.
+  bool may_queue(PyObject* entry, std::vector<nb::object>& grads) const {
+    PyObject* order = member(entry, kOrder);
+    if (!may_queue_ || order == nullptr || !PyTuple_Check(order)) return false;
+    PyObject* sources = member(entry, kSources);
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(sources); ++i) {
+      if (is_output(PyTuple_GET_ITEM(sources, i))) return false;
+    }
+    for (nb::object& grad : grads) {
+      if (!grad.is_valid() || is_own(grad.ptr())) continue;
+      if (!PyArray_CheckExact(grad.ptr())) return false;
+      grad = nb::steal(PyArray_NewCopy(as_array(grad.ptr()), NPY_CORDER));
+      if (!grad.is_valid()) throw nb::python_error();
+    }
+    return true;
+  }
+
   void add(nb::object& sum, nb::object grad) {
+    if (sum.is_valid()) settle_all();
     sum = sum.is_valid() ? attribute(face_, add_word)(sum, grad) : std::move(grad);
   }
 
@@ -133,6 +176,14 @@ class Walk {
       // only if a rule has walked over the same graph meanwhile
       throw std::runtime_error("backward: the graph was used up by another backward");
     }
+    Ahead asked;
+    const bool queues = may_queue(entry, grads);
+    if (queues) {
+      PyObject* order = member(entry, kOrder);
+      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(order); ++i) {
+        asked.reads.push_back(var_of(PyTuple_GET_ITEM(order, i)));
+      }
+    }
     nb::object dy, out;
     const bool single = attribute(op, single_word).ptr() == Py_True;
     if (single) {
@@ -148,10 +199,19 @@ class Walk {
     std::vector<PyObject*> args{nullptr, face(member(entry, kDevice)).ptr(), dy.ptr(), out.ptr()};
     for (Py_ssize_t i = 0; i < count; ++i) args.push_back(PyTuple_GET_ITEM(inputs.ptr(), i));
     PyObject* attrs = member(entry, kAttrs);
+    nb::object results_var;
+    if (queues) {
+      results_var = nb::steal(new_var());
+      asked.results = var_of(results_var.ptr());
+      ahead = &asked;
+    }
     PyObject* made = PyObject_VectorcallDict(
         rule.ptr(), args.data() + 1,
         static_cast<std::size_t>(count + 3) | PY_VECTORCALL_ARGUMENTS_OFFSET,
         attrs != nullptr && PyDict_GET_SIZE(attrs) > 0 ? attrs : nullptr);
+    ahead = nullptr;
+    const bool queued = queues && (asked.results->used() || asked.results->marked());
+    if (queued) pending.push_back(results_var);
     if (made == nullptr) throw nb::python_error();
     nb::object results = nb::steal(PySequence_Fast(made, "gradients"));
     Py_DECREF(made);
@@ -162,12 +222,13 @@ class Walk {
     for (Py_ssize_t i = 0; i < count; ++i) {
       PyObject* source = PyTuple_GET_ITEM(sources.ptr(), i);
       PyObject* grad = PySequence_Fast_GET_ITEM(results.ptr(), i);
+      if (queued) late.insert(grad);
       if (source != Py_None && grad != Py_None) give(source, nb::borrow(grad));
     }
   }
 
   PyObject* face_of_;
-  bool retain_;
+  bool retain_, may_queue_;
   nb::object face_;
   PyObject* device_ = nullptr;
   std::vector<nb::object> entries_;
@@ -209,6 +270,62 @@ void deliver_to(nb::handle leaf, nb::handle grad, nb::handle deliver) {
   deliver(leaf, grad);
 }
 
+// Gradients that are not there yet, copied into the arrays of their variables when they are.
+struct Delivery : Work {
+  struct Copy {
+    PyObject *to, *from;
+  };
+  FaultPtr run() override {
+    for (const Copy& each : copies) {
+      PyArrayObject *to = as_array(each.to), *from = as_array(each.from);
+      std::memcpy(PyArray_DATA(to), PyArray_DATA(from), static_cast<std::size_t>(PyArray_NBYTES(to)));
+    }
+    return nullptr;
+  }
+  ~Delivery() override {
+    for (const Copy& each : copies) bury(each.to), bury(each.from);
+  }
+  std::vector<Copy> copies;
+};
+
+// The raw array that a gradient can be copied into as it is; null: it is not that simple.
+PyObject* target_of(nb::handle leaf, nb::handle grad) {
+  nb::object held = attribute(leaf, grad_word);
+  if (held.is_none() || !is_plain(held.ptr()) || attribute(leaf, req_word).ptr() != write_word) {
+    return nullptr;
+  }
+  PyObject* raw = slot(held.ptr(), kData);
+  if (!PyArray_CheckExact(raw) || !PyArray_CheckExact(grad.ptr())) return nullptr;
+  PyArrayObject *to = as_array(raw), *from = as_array(grad.ptr());
+  const bool fits = PyArray_TYPE(to) == PyArray_TYPE(from) && is_dense(to) && is_dense(from) &&
+                    PyArray_ISWRITEABLE(to) && same_shape(to, from);
+  return fits && !var_of(variable_of(held.ptr()))->marked() ? raw : nullptr;
+}
+
+// Queue the delivery of gradients that are not there yet; false: nothing was done, because one of
+// them needs `deliver`.
+bool queue_delivery(Walk& walk) {
+  auto work = std::make_unique<Delivery>();
+  std::vector<VarPtr> reads, writes;
+  std::vector<nb::object> given;
+  for (auto& [leaf, grad] : walk.leaves) {
+    if (walk.late.count(grad.ptr()) == 0) continue;
+    PyObject* raw = target_of(leaf, grad);
+    if (raw == nullptr) return false;
+    work->copies.push_back({Py_NewRef(raw), Py_NewRef(grad.ptr())});
+    writes.push_back(var_of(variable_of(attribute(leaf, grad_word).ptr())));
+    given.push_back(leaf);
+  }
+  for (nb::object& leaf : given) {
+    if (PyObject_SetAttr(leaf.ptr(), fresh_word, Py_True) < 0) throw nb::python_error();
+  }
+  for (nb::object& var : walk.pending) reads.push_back(var_of(var.ptr()));
+  PushOptions options;
+  options.what = "gradients";
+  engine().push(std::move(work), std::move(reads), std::move(writes), options);
+  return true;
+}
+
 // The raw gradient a head starts with; null without an error: not for this walk.
 PyObject* head_grad(PyObject* head, PyObject* given) {
   if (!is_plain(head) || !is_idle(head)) return nullptr;
@@ -239,7 +356,11 @@ bool backward(nb::list heads, nb::handle head_grads, bool retain, nb::handle fac
                                 static_cast<std::size_t>(PyList_GET_SIZE(head_grads.ptr())) != count)) {
     return false;
   }
-  Walk walk(face_of.ptr(), retain);
+  bool bare = true;  // no head gradients that their owner may change later
+  for (std::size_t i = 0; i < count && !head_grads.is_none(); ++i) {
+    bare = bare && PyList_GET_ITEM(head_grads.ptr(), i) == Py_None;
+  }
+  Walk walk(face_of.ptr(), retain, bare);
   std::vector<nb::object> grads;
   for (std::size_t i = 0; i < count; ++i) {
     PyObject* given = head_grads.is_none() ? Py_None : PyList_GET_ITEM(head_grads.ptr(), i);
@@ -252,16 +373,23 @@ bool backward(nb::list heads, nb::handle head_grads, bool retain, nb::handle fac
   for (std::size_t i = 0; i < count; ++i) {
     PyObject* ag = slot(PyList_GET_ITEM(heads.ptr(), i), kAg);
     walk.face(is_output(ag) ? member(entry_of(ag), kDevice) : Py_None);
-    walk.give(ag, grads[i]);
+    walk.give(ag, std::move(grads[i]));
   }
   walk.run();
-  for (auto& [leaf, grad] : walk.leaves) deliver_to(leaf, grad, deliver);
+  if (walk.pending.empty() || !queue_delivery(walk)) {
+    walk.settle_all();
+    walk.late.clear();
+  }
+  for (auto& [leaf, grad] : walk.leaves) {
+    if (walk.late.count(grad.ptr()) == 0) deliver_to(leaf, grad, deliver);
+  }
   return true;
 }
 
 }  // namespace
 
 void enter_walk(PyObject* raw_module) {
+  wait_word = PyUnicode_InternFromString("wait");
   gradient_word = PyUnicode_InternFromString("gradient");
   single_word = PyUnicode_InternFromString("single");
   req_word = PyUnicode_InternFromString("req");

@@ -23,7 +23,7 @@ import os
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ..base import ArgumentValueError, KVStoreTimeout, MXNetError, env_float, env_int
+from ..base import ArgumentValueError, KVStoreTimeout, MXNetError, env_bool, env_float, env_int
 from . import plainengine
 from .cpu import native
 
@@ -123,8 +123,27 @@ def _workers_wanted() -> int:
     return max(1, env_int("MXNET_CPU_WORKER_NTHREADS", 1))
 
 
+def _worth_queueing() -> float:
+    """Seconds from which on a compiled graph is queued; infinite: none is.
+
+    On one core there is nobody to run ahead of.
+    """
+    if not env_bool("MINIGLUON_RUN_AHEAD", True) or _cores() < 2:
+        return float("inf")
+    return 1e-6 * env_float("MINIGLUON_RUN_AHEAD_US", 2000.0)
+
+
+def _cores() -> int:
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on every system
+        return os.cpu_count() or 1
+
+
 _engine.setup(_forked, _too_long, _patience)
 _engine.set_threads(_workers_wanted())
+if native.enabled:
+    _engine.queue_from(_worth_queueing())
 atexit.register(_engine.stop)
 os.register_at_fork(before=_engine.pause, after_in_parent=_engine.resume,
                     after_in_child=getattr(_engine, "after_fork", None) or (lambda: None))

@@ -93,6 +93,7 @@ class CompiledGraph:
         self._plan()
         self.operator = self._record()
         self._programs = self._native_programs() if native.enabled else None
+        self.operator.programs = self._programs
 
     # -- making the program --------------------------------------------------------------------
 

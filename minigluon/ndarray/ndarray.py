@@ -566,6 +566,10 @@ def invoke(
         result = steps(inputs, attrs)
         if result is not None:
             return result  # type: ignore[no-any-return]
+    if op.programs is not None and out is None and inputs and observing.observer is None:
+        queued = op.programs.queue(inputs, device_of(inputs[0]._ctx))
+        if queued is not None:
+            return _pending(op, inputs, attrs, *queued)
     raws = []
     failure = None
     if inputs:
@@ -616,6 +620,25 @@ def invoke(
                    if name in op.mutates]
         for x in (*outputs, *mutated):
             x._variable().fail(failure)
+    return outputs[0] if visible == 1 else outputs
+
+
+def _pending(op: Operator, inputs: Sequence[NDArray], attrs: Attrs, results: tuple[Any, ...],
+             order: tuple[Any, ...]) -> NDArray | list[NDArray]:
+    """The arrays of a call that was queued: who reads them waits for it."""
+    ctx = inputs[0]._ctx
+    visible = op.visible(attrs)
+    outputs = [NDArray(raw, ctx) for raw in results[:visible]]
+    for output in outputs:
+        output._var = order[-1]
+    if tape.state.recording:
+        sources = tuple([tape.alive(x._ag) for x in inputs])
+        if any(sources):
+            entry = tape.append(op, attrs, device_of(ctx), sources,
+                                tuple([x._data for x in inputs]), results)
+            entry.order = order
+            for i, output in enumerate(outputs):
+                output._ag = tape.Output(entry, i)
     return outputs[0] if visible == 1 else outputs
 
 

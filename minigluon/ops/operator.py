@@ -93,6 +93,7 @@ class Operator:
 
     direct: Callable[[Sequence[Any], Any], tuple[Any, ...]] | None = None
     forms: tuple[Any, ...] = ()
+    programs: Any = None
 
     def __init__(
         self,

@@ -194,7 +194,7 @@ class Executor:
         program = self._program(bool(is_train))
         arrays = self._arrays
         try:
-            inputs = [array._sync() for array in arrays]
+            inputs = [array._to_write() for array in arrays]  # states are written
             run = program.forward(inputs, [array.context for array in arrays])
         except MXNetError as error:
             if not error.late:

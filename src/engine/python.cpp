@@ -1,5 +1,5 @@
 // What Python sees of the engine: Var, Failure, Ticket, push, begin, wait_all.
-#include "python.h"
+#include "ahead.h"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/shared_ptr.h>
@@ -7,6 +7,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <limits>
 
 namespace nb = nanobind;
 
@@ -19,6 +20,9 @@ PyObject* var_type = nullptr;
 // Python functions that setup() was given: two that raise, one that tells how many seconds a
 // wait may take.
 nb::object *raise_forked = nullptr, *raise_timeout = nullptr, *patience = nullptr;
+
+// Seconds from which on a program is queued.
+double queue_from = std::numeric_limits<double>::infinity();
 
 // -- references given up without the GIL ----------------------------------------------------------
 
@@ -188,9 +192,7 @@ void push(nb::object fn, nb::handle reads, nb::handle writes, int priority,
   PushOptions options;
   options.priority = priority;
   options.what = what;
-  if (!wait_for([](Clock::time_point until) { return engine().wait_room(until); })) {
-    say(raise_timeout, engine().pending(nullptr));
-  }
+  wait_for_room();
   auto work = std::make_unique<PythonWork>(fn.release().ptr());
   ItemPtr item;
   const bool inline_ = engine().threads() == 0;
@@ -262,6 +264,22 @@ void set_threads(int threads) {
 
 }  // namespace
 
+thread_local Ahead* ahead = nullptr;
+
+double worth_queueing() {
+  return engine().threads() > 0 ? queue_from : std::numeric_limits<double>::infinity();
+}
+
+PyObject* new_var() { return nb::cast(PyVar()).release().ptr(); }
+
+VarPtr var_of(PyObject* var) { return nb::inst_ptr<PyVar>(var)->var; }
+
+void wait_for_room() {
+  if (!wait_for([](Clock::time_point until) { return engine().wait_room(until); })) {
+    say(raise_timeout, engine().pending(nullptr));
+  }
+}
+
 Engine& engine() {
   static auto* the = new Engine(0);  // never destroyed: threads and arrays may outlive the rest
   return *the;
@@ -319,6 +337,8 @@ void enter_engine(PyObject* raw_module) {
   m.def("set_threads", &set_threads, nb::arg("threads"));
   m.def("limit", [](std::size_t items, std::size_t bytes) { engine().limit(items, bytes); },
         nb::arg("items"), nb::arg("bytes"));
+  m.def("queue_from", [](double seconds) { return std::exchange(queue_from, seconds); },
+        nb::arg("seconds"));
   m.def("open", [] { return engine().open(); });
   m.def("pause", [] {
     nb::gil_scoped_release release;

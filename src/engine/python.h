@@ -15,6 +15,13 @@ Engine& engine();
 bool is_busy(PyObject* var);
 bool is_used(PyObject* var);
 
+// A new Python object `Var`, and the variable that one stands for.
+PyObject* new_var();
+VarPtr var_of(PyObject* var);
+
+// Wait until something more may be queued.
+void wait_for_room();
+
 // Give up a reference from any thread, with or without the GIL: it is dropped soon.
 void bury(PyObject* object);
 
