@@ -27,6 +27,7 @@ PASSES: tuple[Pass, ...] = (join_picks, join_attention, join_epilogues, fuse)
 _SAME_MEMORY = frozenset({
     "Reshape", "Flatten", "expand_dims", "squeeze", "reshape_like", "_copy", "BlockGrad",
     "_sum_like", "_broadcast_like", "Cast",
+    "sum", "mean", "max", "min", "prod",  # over axes of length 1
 })
 _Found = Mapping[Entry, Desc]
 

@@ -82,13 +82,27 @@ struct Softmax {
     }
   }
 
+  // Short rows, as many as a vector has lanes, as columns: one exp for each place, not each row.
+  static MG_INLINE void short_rows(const T* x, T* y, int64_t count, bool log) {
+    alignas(64) T turned[N * N] = {};
+    for (int64_t r = 0; r < N; ++r)
+      for (int64_t c = 0; c < count; ++c) turned[c * N + r] = x[r * count + c];
+    column(turned, turned, count, N, log, std::integral_constant<int, N>());
+    for (int64_t r = 0; r < N; ++r)
+      for (int64_t c = 0; c < count; ++c) y[r * count + c] = turned[c * N + r];
+  }
+
   // Results number `begin` to `end` of the outer ones.
   template <bool log>
   static void forward(const Rows& r, const void* const* in, void* const* out, int64_t begin,
                       int64_t end) {
     const T* x = static_cast<const T*>(in[0]);
     T* y = static_cast<T*>(out[0]);
-    for (int64_t o = begin; o < end; ++o) {
+    int64_t o = begin;
+    if (r.inner == 1 && r.count <= N) {
+      for (; o + N <= end; o += N) short_rows(x + o * r.count, y + o * r.count, r.count, log);
+    }
+    for (; o < end; ++o) {
       const T* p = x + o * r.count * r.inner;
       T* q = y + o * r.count * r.inner;
       if (r.inner == 1) row(p, q, r.count, log);
