@@ -82,6 +82,26 @@ def _maybe_sparse(entries: Sequence[Entry]) -> set[Node]:
     return found
 
 
+def _results_early(entries: Sequence[Entry], training: bool) -> list[Node]:
+    """The nodes in an order in which what nobody else reads comes as soon as it can.
+
+    The gradients of weights are such: in the order of their results they would all come at the
+    end, and what they read would be kept until then (150 MB more for ResNet-18, batch 64).
+    """
+    nodes = [node for node in topological(entries) if node.op is not None]
+    read = {entry.node for node in nodes for entry in node.inputs}
+    written = {entry for node in nodes for entry in mutated(node, training)}
+    place = {node: number for number, node in enumerate(nodes)}
+
+    def when(node: Node) -> tuple[int, int]:
+        number = place[node]
+        if node in read or not written.isdisjoint(node.inputs):
+            return number, 0
+        return max((place.get(entry.node, -1) for entry in node.inputs), default=number), 1
+
+    return sorted(nodes, key=when)
+
+
 class _Lowering:
     """One graph on its way to a program."""
 
@@ -91,7 +111,7 @@ class _Lowering:
         self.variables = variables
         self.known = descs
         self.training = training
-        self.nodes = [node for node in topological(entries) if node.op is not None]
+        self.nodes = _results_early(entries, training)
         self.slots: dict[Entry, int] = {Entry(node, 0): i for i, node in enumerate(variables)}
         self.descs: list[Desc | None] = [descs[entry] for entry in self.slots]
         self.wanted = {entry for node in self.nodes for entry in node.inputs} | set(entries)

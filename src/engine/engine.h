@@ -195,7 +195,7 @@ class Engine {
   std::atomic<bool> stopped_{false};
   bool ending_ = false;
   uint64_t numbers_ = 0, generation_ = 0;
-  std::size_t queued_ = 0, bytes_ = 0, most_ = 64, most_bytes_ = std::size_t{512} << 20;
+  std::size_t queued_ = 0, bytes_ = 0, most_ = 64, most_bytes_ = std::size_t{64} << 20;
 };
 
 }  // namespace mg

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any
 
@@ -17,6 +17,22 @@ from . import blas, native
 __all__ = ["CPU", "make"]
 
 _BIG = 262144  # bytes; from here on results lie in the pool
+
+
+class _Pooled:
+    """NumPy arrays that are made inside lie in the native core's memory: aligned, the big ones
+    in the pool, so that what is freed serves again.
+    """
+
+    def __enter__(self) -> None:
+        self._before = native.core.pooled_begin()
+
+    def __exit__(self, *exc: object) -> None:
+        native.core.pooled_end(self._before)
+
+
+def _pooled() -> AbstractContextManager[None]:
+    return _Pooled() if native.enabled else nullcontext()
 
 
 class CPU(Device):
@@ -38,10 +54,12 @@ class CPU(Device):
         return np.random.Generator(np.random.Philox(seed & (2**64 - 1)))
 
     def array(self, source: Any, dtype: Any = None) -> Any:
-        return np.array(source, dtype=dtype, order="C", copy=True)
+        with _pooled():
+            return np.array(source, dtype=dtype, order="C", copy=True)
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
-        return np.empty(shape, dtype)
+        with _pooled():
+            return np.empty(shape, dtype)
 
     def to_host(self, array: Any) -> Any:
         return array
@@ -51,12 +69,9 @@ class CPU(Device):
         small_steps: bool = False,
     ) -> Any:
         with np.errstate(all="ignore"), blas.one_thread() if small_steps else nullcontext():
-            if native.enabled and any(a.nbytes >= _BIG for a in arrays):
-                before = native.core.pooled_begin()
-                try:
+            if not arrays or any(a.nbytes >= _BIG for a in arrays):
+                with _pooled():
                     return body(np, *arrays, **attrs)
-                finally:
-                    native.core.pooled_end(before)
             return body(np, *arrays, **attrs)
 
     def sync(self) -> None:
