@@ -65,6 +65,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=2.0, help="timed seconds a measurement")
+    parser.add_argument("--limit", type=float, default=300, help="seconds a process may take")
     parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
     parser.add_argument("--write", action="store_true", help="write docs/benchmarks.md")
     options = parser.parse_args()
@@ -99,8 +100,8 @@ def turns(bench: str, available: dict[str, str], no_compile: bool) -> Iterator[t
             yield peer, mode
 
 
-def run(peer: str, mode: str, bench: str, threads: int, python: str, seconds: float
-        ) -> list[dict[str, float | str]]:
+def run(peer: str, mode: str, bench: str, threads: int, python: str, seconds: float,
+        limit: float) -> list[dict[str, float | str]]:
     """The results of one process; a failure is reported and gives none."""
     count = str(threads)
     environment = dict(
@@ -113,9 +114,9 @@ def run(peer: str, mode: str, bench: str, threads: int, python: str, seconds: fl
                bench, mode, count, str(seconds), peer]
     try:
         done = subprocess.run(command, env=environment, capture_output=True, text=True,
-                              timeout=300)
+                              timeout=limit)
     except subprocess.TimeoutExpired:
-        print(f"  {peer} {mode} {bench}: longer than 300 s, left out")
+        print(f"  {peer} {mode} {bench}: longer than {limit:g} s, left out")
         return []
     lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     if done.returncode:
@@ -159,7 +160,8 @@ def main() -> None:
         for threads in map(int, options.threads.split(",")):
             for _ in range(options.rounds):
                 for peer, mode in turns(bench, available, options.no_compile):
-                    for row in run(peer, mode, bench, threads, available[peer], options.seconds):
+                    for row in run(peer, mode, bench, threads, available[peer], options.seconds,
+                                   options.limit):
                         place = results.setdefault((str(row["bench"]), threads), {})
                         place.setdefault(f"{peer} {mode}", []).append(row)  # type: ignore[arg-type]
             for line in table({k: v for k, v in results.items()
