@@ -1,6 +1,4 @@
 // How NumPy arrays get pooled memory: a memory handler of NumPy's (NEP 49) over the pool.
-#include <cstdlib>
-#include <cstring>
 #include <new>
 
 #include "numpy.h"
@@ -26,15 +24,11 @@ void* take_zeroed(void*, std::size_t count, std::size_t size) noexcept {
 }
 
 void* resize(void*, void* old, std::size_t size) noexcept {
-  if (old == nullptr) return take(nullptr, size);
-  const std::size_t had = pool_size_of(old);
-  if (had == 0) return std::realloc(old, size);
-  void* made = take(nullptr, size);
-  if (made != nullptr) {
-    std::memcpy(made, old, had < size ? had : size);
-    pool_give(old);
+  try {
+    return pool_resize(old, size);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
   }
-  return made;
 }
 
 void give(void*, void* pointer, std::size_t) noexcept { pool_give(pointer); }

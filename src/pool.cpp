@@ -15,6 +15,13 @@
 #include <unordered_map>
 #include <vector>
 
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(begin, bytes) (void)(begin)
+#define ASAN_UNPOISON_MEMORY_REGION(begin, bytes) (void)(begin)
+#endif
+
 namespace mg {
 namespace {
 
@@ -79,6 +86,12 @@ void* map_pages(std::size_t size) {
   return aligned;
 }
 
+// To AddressSanitizer a block is as long as what was asked for, and gone while it is idle.
+void show(void* data, std::size_t bytes, std::size_t size) {
+  ASAN_UNPOISON_MEMORY_REGION(data, bytes);
+  ASAN_POISON_MEMORY_REGION(static_cast<char*>(data) + bytes, size - bytes);
+}
+
 // Let go of what has been idle longest until no more than `bytes` are. Under the mutex.
 void shrink(Pool& p, std::size_t bytes) {
   while (p.stats.idle > bytes && !p.idle.empty()) {
@@ -90,6 +103,7 @@ void shrink(Pool& p, std::size_t bytes) {
         break;
       }
     }
+    show(oldest->data, oldest->size, oldest->size);  // the pages may become somebody else's
     munmap(oldest->data, oldest->size);
     p.stats.idle -= oldest->size;
     p.idle.erase(oldest);
@@ -117,6 +131,7 @@ void* pool_take(std::size_t bytes, bool zeroed) {
       p.idle.erase(found->second);
       p.by_size.erase(found);
       p.live.emplace(data, had);
+      show(data, bytes, had);
       p.stats.idle -= had;
       p.stats.used += had;
       ++p.stats.reused;
@@ -127,6 +142,7 @@ void* pool_take(std::size_t bytes, bool zeroed) {
     return data;
   }
   data = map_pages(size);
+  show(data, bytes, size);
   std::lock_guard<std::mutex> hold(p.mutex);
   p.live.emplace(data, size);
   p.stats.used += size;
@@ -146,6 +162,7 @@ void pool_give(void* pointer) noexcept {
       p.live.erase(found);
       p.stats.used -= size;
       p.stats.idle += size;
+      show(pointer, 0, size);
       p.idle.push_back(Idle{pointer, size});
       p.by_size.emplace(size, std::prev(p.idle.end()));
       shrink(p, p.stats.limit);
@@ -155,12 +172,22 @@ void pool_give(void* pointer) noexcept {
   std::free(pointer);
 }
 
-std::size_t pool_size_of(void* pointer) noexcept {
-  if ((reinterpret_cast<uintptr_t>(pointer) & 4095) != 0) return 0;
-  Pool& p = pool();
-  std::lock_guard<std::mutex> hold(p.mutex);
-  auto found = p.live.find(pointer);
-  return found == p.live.end() ? 0 : found->second;
+void* pool_resize(void* old, std::size_t bytes) {
+  std::size_t had = 0;
+  if (old != nullptr && (reinterpret_cast<uintptr_t>(old) & 4095) == 0) {
+    Pool& p = pool();
+    std::lock_guard<std::mutex> hold(p.mutex);
+    auto found = p.live.find(old);
+    if (found != p.live.end()) had = found->second;
+  }
+  if (old != nullptr && had == 0) return std::realloc(old, bytes);
+  void* made = pool_take(bytes);
+  if (had != 0) {
+    show(old, had, had);
+    std::memcpy(made, old, std::min(had, bytes));
+    pool_give(old);
+  }
+  return made;
 }
 
 PoolStats pool_stats() {
@@ -199,10 +226,12 @@ Arena::Arena(std::size_t bytes) {
     data_ = pool_take(bytes);
     bytes_ = bytes;
   }
+  show(data_, bytes, bytes_);
 }
 
 Arena::~Arena() {
   if (data_ == nullptr) return;
+  show(data_, 0, bytes_);
   Pool& p = pool();
   std::lock_guard<std::mutex> hold(p.mutex);
   p.arenas.emplace_back(data_, bytes_);

@@ -17,8 +17,9 @@ constexpr std::size_t kPooledFrom = std::size_t{256} << 10;
 void* pool_take(std::size_t bytes, bool zeroed = false);
 // Give back what pool_take returned.
 void pool_give(void* pointer) noexcept;
-// Whether the pool owns this pointer, and how many bytes it may hold (0: not a pooled block).
-std::size_t pool_size_of(void* pointer) noexcept;
+// The block again, or another with its contents, for so many bytes; nullptr where the C library
+// has none left.
+void* pool_resize(void* pointer, std::size_t bytes);
 
 struct PoolStats {
   std::size_t used, idle, limit;

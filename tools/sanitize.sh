@@ -1,19 +1,33 @@
 #!/usr/bin/env bash
 # The native tests under AddressSanitizer and UBSan: `tools/sanitize.sh [pytest arguments]`.
 # Builds a copy of the core with both (kept in build/), in a copy of the tree, so the usual one stays.
-# `tools/sanitize.sh thread [rounds]`: the engine and its stress test, without Python, under
-# ThreadSanitizer; the last line says how many checks went well, a finding ends it with an error.
+# `tools/sanitize.sh leaks [pytest arguments]`: the same with LeakSanitizer; an error if the core has
+# allocated what leaks.
+# `tools/sanitize.sh thread [rounds]`: the engine and the team behind parallel_for, each with its
+# stress test and without Python, under ThreadSanitizer; the last line of each says how many checks
+# went well, a finding ends it with an error.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}
 
 if [ "${1:-}" = thread ]; then
   mkdir -p build
-  ${CXX:-g++} -std=c++17 -O1 -g -fsanitize=thread -pthread -Isrc \
-    tests/device/engine_stress.cpp src/engine/engine.cpp -o build/engine_stress_thread
-  # The stress test forks while threads run, and its child starts new ones.
+  # The stress tests fork while threads run, and the engine's child starts new ones.
   export TSAN_OPTIONS="die_after_fork=0 halt_on_error=1 exitcode=66${TSAN_OPTIONS:+ $TSAN_OPTIONS}"
-  exec build/engine_stress_thread "${2:-20}"
+  # OpenMP's library is not instrumented; the team only asks it how many threads there may be.
+  for part in engine/engine team; do
+    program="build/$(basename "$part")_stress_thread"
+    ${CXX:-g++} -std=c++17 -O1 -g -fsanitize=thread -pthread -fopenmp -Isrc \
+      "tests/device/$(basename "$part")_stress.cpp" "src/$part.cpp" -o "$program"
+    "$program" "${2:-20}"
+  done
+  exit
+fi
+
+leaks=0
+if [ "${1:-}" = leaks ]; then
+  leaks=1
+  shift
 fi
 
 tree=build/sanitize-tree
@@ -24,8 +38,19 @@ MINIGLUON_SANITIZE=1 "$python" setup.py build_ext --inplace
 
 # Python itself is not instrumented: the runtime goes first, and what Python leaks is not ours.
 library() { "${CXX:-g++}" -print-file-name="$1"; }
-export LD_PRELOAD="$(library libasan.so) $(library libubsan.so) $(library libstdc++.so)"
-export ASAN_OPTIONS=detect_leaks=0:abort_on_error=1 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
+runtime="$(library libasan.so) $(library libubsan.so) $(library libstdc++.so)"
+export ASAN_OPTIONS=detect_leaks=$leaks:abort_on_error=1 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-2} PYTHONPATH=.
+if [ "$leaks" = 1 ]; then
+  rm -f leaks.*
+  # Python's own allocator would hide which objects still point to ours.
+  export PYTHONMALLOC=malloc LSAN_OPTIONS="exitcode=0:log_path=$PWD/leaks"
+fi
 # The sanitizers write to the process's own stderr: pytest must not catch it.
-exec "$python" -m pytest -q --capture=sys -p no:cacheprovider "${@:-tests/native}"
+LD_PRELOAD=$runtime "$python" -m pytest -q --capture=sys -p no:cacheprovider "${@:-tests/native}"
+if [ "$leaks" = 1 ]; then
+  if cat leaks.* 2> /dev/null | grep -E '_(core|onednn)\.|fatal error'; then
+    exit 1
+  fi
+  echo "leaks: none of the core's"
+fi

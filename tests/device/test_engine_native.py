@@ -1,4 +1,4 @@
-"""The engine without Python: its C++ stress test, built and run."""
+"""The engine, and the team behind parallel_for, without Python: C++ stress tests, built and run."""
 import os
 import shutil
 import subprocess
@@ -11,11 +11,12 @@ COMPILER = os.environ.get("CXX", "g++").split()
 
 
 @pytest.mark.skipif(shutil.which(COMPILER[0]) is None, reason="no C++ compiler")
-def test_random_graphs_without_python(tmp_path):
-    program = tmp_path / "engine_stress"
-    subprocess.run([*COMPILER, "-std=c++17", "-O1", "-pthread", f"-I{ROOT}/src",
-                    str(ROOT / "tests/device/engine_stress.cpp"),
-                    str(ROOT / "src/engine/engine.cpp"), "-o", str(program)], check=True)
+@pytest.mark.parametrize("part", ["engine/engine", "team"])
+def test_stress_without_python(part, tmp_path):
+    program = tmp_path / "stress"
+    subprocess.run([*COMPILER, "-std=c++17", "-O1", "-pthread", "-fopenmp", f"-I{ROOT}/src",
+                    str(ROOT / f"tests/device/{Path(part).name}_stress.cpp"),
+                    str(ROOT / f"src/{part}.cpp"), "-o", str(program)], check=True)
     done = subprocess.run([str(program), "10"], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert "all well" in done.stdout
