@@ -59,9 +59,10 @@ context.gpu_memory_info = _gpu_memory_info  # type: ignore[attr-defined]
 # Rooms that many programs never enter: loaded when first asked for.
 _LAZY = {
     "callback": ".callback", "contrib": ".contrib", "engine": ".engine",
-    "executor_manager": ".executor_manager", "mod": ".module",
+    "executor_manager": ".executor_manager", "log": ".log", "mod": ".module",
     "model": ".model", "module": ".module", "mon": ".monitor", "monitor": ".monitor",
-    "rnn": ".rnn", "runtime": ".runtime", "visualization": ".visualization",
+    "registry": ".registry", "rnn": ".rnn", "runtime": ".runtime",
+    "visualization": ".visualization",
     "viz": ".visualization",
 }
 

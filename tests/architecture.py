@@ -22,8 +22,9 @@ LEVELS = (
     {"symbol", "autograd", "random", "dataiter", "runtime"},
     {
         "initializer", "lr_scheduler", "optimizer", "metric", "io", "image", "recordio",
-        "checkpoint", "callback", "engine", "executor_manager", "monitor", "operator", "profiler",
-        "visualization",
+        "checkpoint", "callback", "engine", "executor_manager", "log", "monitor",
+        "operator", "profiler",
+        "registry", "visualization",
     },
     {"nn", "kvstore"},
     {"gluon", "module", "rnn"},

@@ -18,6 +18,7 @@ from typing import Any
 __all__ = ["KNOWN", "Name", "misses", "names", "report"]
 
 HERE = Path(__file__).resolve().parent / "oracle"
+sys.path.insert(0, str(HERE.parents[1]))  # run from anywhere: this checkout's package
 PRIORITIES = HERE / "priorities.json"
 KNOWN = HERE / "known_misses.json"
 

@@ -187,6 +187,19 @@ def replace_file(src: str, dst: str) -> None:
         raise OSError(f"Moving downloaded temp file - {src}, to {dst} failed: {error}") from error
 
 
+_REPOSITORY = "https://apache-mxnet.s3-accelerate.dualstack.amazonaws.com/"
+
+
+def _get_repo_url() -> str:
+    """Where datasets and weights are fetched from: ``MXNET_GLUON_REPO``, by default MXNet's."""
+    return (os.environ.get("MXNET_GLUON_REPO") or _REPOSITORY).rstrip("/") + "/"
+
+
+def _get_repo_file_url(namespace: str, filename: str) -> str:
+    """The address of one file of the repository."""
+    return f"{_get_repo_url()}{namespace}/{filename}"
+
+
 def download(
     url: str,
     path: str | None = None,

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from ...base import MXNetError, data_dir, env_bool
+from ..utils import _get_repo_url
 
 __all__ = ["data_folder", "fetch", "say_once", "unpacked"]
 
-_REPOSITORY = "https://apache-mxnet.s3-accelerate.dualstack.amazonaws.com/"
 _CONNECT = 4.0  # seconds a constructor may wait for a network that does not answer
 _log = logging.getLogger("minigluon")
 _told: set[str] = set()  # what was already said or tried in vain in this process
@@ -35,10 +35,10 @@ def fetch(name: str, target: Path, sha1: str | None = None) -> None:
     """Fetch one file of the repository; OSError when it cannot be had or is not the right one."""
     if env_bool("MINIGLUON_OFFLINE", False):
         raise OSError("MINIGLUON_OFFLINE is set")
-    repository = os.environ.get("MXNET_GLUON_REPO") or _REPOSITORY
+    repository = _get_repo_url()
     if repository in _told:
         raise OSError("the network did not answer before")
-    with _connect(repository.rstrip("/") + "/" + name, repository) as response:
+    with _connect(repository + name, repository) as response:
         data = response.read()
     if sha1 and hashlib.sha1(data, usedforsecurity=False).hexdigest() != sha1:
         raise OSError(f"{repository}{name} is not the expected file (SHA-1)")
