@@ -527,6 +527,7 @@ class Eager {
     Sequence given(arrays);
     if (!given.well || given.count == 0 || visible_ == 0) return nb::none();
     PyObject* raws[kMost];
+    Kept kept(raws);  // while the GIL is let go, a backward may give the NDArray another array
     bool tracked = false;
     for (Py_ssize_t i = 0; i < given.count; ++i) {
       PyObject* each = given.items[i];
@@ -534,7 +535,8 @@ class Eager {
           !is_unused(each)) {  // some operators write to inputs
         return nb::none();
       }
-      raws[i] = slot(each, kData);
+      raws[i] = Py_NewRef(slot(each, kData));
+      kept.count = i + 1;
       tracked = tracked || is_tracked(each);
     }
     Held step = find(raws, given.count, attrs.ptr());
@@ -585,6 +587,17 @@ class Eager {
     PyObject** items;
     Py_ssize_t count;
     bool well;
+  };
+
+  // References that a call owns.
+  struct Kept {
+    explicit Kept(PyObject* const* items) : items(items) {}
+    Kept(const Kept&) = delete;
+    ~Kept() {
+      for (Py_ssize_t i = 0; i < count; ++i) Py_DECREF(items[i]);
+    }
+    PyObject* const* items;
+    Py_ssize_t count = 0;
   };
 
   struct Known {

@@ -139,6 +139,12 @@ class Updates {
       plan_.sweep(0, plan_.total);
       return;
     }
+    std::vector<nb::object> kept;  // a backward elsewhere may give the gradients other arrays
+    for (const Row& row : rows_) {
+      for (const nb::object& array : row.arrays) {
+        kept.push_back(nb::borrow(slot(array.ptr(), kData)));
+      }
+    }
     busy_ = true;
     {
       nb::gil_scoped_release release;

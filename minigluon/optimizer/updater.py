@@ -61,7 +61,7 @@ class Updater:
         """The state of one weight, on its context; made where there is none yet."""
         if index not in self.states:
             self.states[index] = self.optimizer.create_state_multi_precision(index, weight)
-        elif not self.states_synced.get(index):
+        elif not (self.states_synced.get(index) and _is_on(self.states[index], weight.context)):
             self.states[index] = self.sync_state_context(self.states[index], weight.context)
         self.states_synced[index] = True
         return self.states[index]
@@ -117,6 +117,13 @@ class Updater:
     def set_states(self, states: bytes) -> None:
         """Take over what `get_states` gave; arrays move to their weights' contexts when used."""
         _give([self], states)
+
+
+def _is_on(state: State, context: Context) -> bool:
+    """Whether the arrays of a state are on this context (weights may have been moved)."""
+    if isinstance(state, (tuple, list)):
+        return all([_is_on(each, context) for each in state])
+    return not isinstance(state, NDArray) or state.context == context
 
 
 def get_updater(optimizer: Optimizer) -> Updater:

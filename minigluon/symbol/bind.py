@@ -23,6 +23,7 @@ from ..graph import (
     Node,
     auxiliary,
     close_shapes,
+    has_images,
     infer_dtype,
     infer_shape,
     topological,
@@ -81,7 +82,10 @@ class Executor:
         self._aux_dict = {node.name: array
                          for node, array in zip(self._states, self.aux_arrays, strict=True)}
         self.outputs: list[NDArray] = []
-        self._programs: dict[tuple[bool, bool], Program] = {}
+        # by mode, whether they are watched, and what they are for: layouts of images suit one shape
+        self._programs: dict[tuple[bool, bool, Any], Program] = {}
+        self._only_for = has_images(entries) and tuple(
+            [(array.dtype, array.shape) for array in self._arrays])
         self._last: Run | None = None
         self._failure: Failure | None = None  # of the last forward
         self._watcher: Watcher | None = None
@@ -172,7 +176,7 @@ class Executor:
     def _program(self, training: bool) -> Program:
         wrt = [node for node, grad in zip(self._variables, self.grad_arrays, strict=True)
                if grad is not None]
-        key = (training, self._watcher is not None)
+        key = (training, self._watcher is not None, self._only_for)
         if key not in self._programs:
             shown = [] if self._watcher is None else [
                 entry for node in self._places for entry in node.outputs()]
@@ -345,7 +349,8 @@ class Executor:
                          all_resized(self._variables, self.grad_arrays), self._reqs,
                          all_resized(self._states, self.aux_arrays), self._group2ctx)
         if other._entries == self._entries:
-            other._programs = self._programs  # they serve all shapes
+            other._programs.update(self._programs)
+            self._programs = other._programs
         other._watcher, other._watch_inputs = self._watcher, self._watch_inputs
         return other
 

@@ -564,3 +564,25 @@ def test_gradients_of_several_steps_are_added_up(update_on_kvstore: bool) -> Non
         gluon.Trainer([x], "sgd", update_interval=0)
     with pytest.raises(TypeError, match="expected an int"):
         gluon.Trainer([x], "sgd", update_interval=1.5)
+
+
+@pytest.mark.parametrize("optimizer", ["nag", "adadelta"])
+def test_states_follow_parameters_to_another_context(optimizer):
+    settings = {"momentum": 0.9} if optimizer == "nag" else {}
+
+    def trained(moves):
+        w = gluon.Parameter("w", shape=(3,))
+        w.initialize("ones", ctx=mx.cpu(0))
+        trainer = gluon.Trainer([w], optimizer, {"learning_rate": 0.1, **settings})
+        for step in range(4):
+            if moves and step == 2:
+                w.reset_ctx(mx.cpu(1))
+            with autograd.record():
+                loss = (w.data() * (step + 1.0)).sum()
+            loss.backward()
+            trainer.step(1)
+        return w.data()
+
+    moved = trained(True)
+    assert moved.context == mx.cpu(1)
+    np.testing.assert_allclose(moved.asnumpy(), trained(False).asnumpy(), rtol=1e-6)

@@ -349,3 +349,31 @@ def test_the_profiler_sees_each_operator() -> None:
     finally:
         mx.profiler.set_state("stop")
     assert "sgd_update" in mx.profiler.dumps(reset=True)
+
+
+def test_gradients_are_read_while_others_are_delivered():
+    """An operator in one thread keeps the buffer it reads when a backward exchanges it."""
+    w = nd.ones((1024, 1024))
+    w.attach_grad()
+    (w.grad + 1).wait_to_read()
+    wrong, done = [], threading.Event()
+
+    def read():
+        for _ in range(60):
+            seen = np.unique(nd.exp(w.grad).asnumpy())
+            near = np.abs(np.log(seen)[:, None] - np.arange(4)).min(1)
+            if near.max() > 1e-3:
+                wrong.append(seen)
+        done.set()
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    step = 0
+    while not done.is_set():
+        step += 1
+        with autograd.record():
+            out = w * float(step % 3 + 1)
+        out.backward()
+        _others = [nd.full(w.shape, 77.0) for _ in range(2)]  # takes memory that was given up
+    thread.join()
+    assert not wrong

@@ -147,6 +147,26 @@ def test_reshape_shares_what_it_can():
         executor.reshape(x=(5, 3))
 
 
+def test_reshape_of_a_graph_with_images():
+    """Layouts of images suit one shape: another shape gets its own program, and both stay right."""
+    x = sym.Convolution(sym.var("x"), num_filter=16, kernel=(3, 3), pad=(1, 1), name="c")
+    net = sym.Pooling(sym.relu(x), global_pool=True, kernel=(1, 1), pool_type="avg")
+    executor = net.simple_bind(CPU, x=(16, 8, 6, 6))
+    executor.arg_dict["c_weight"][:] = 0.5
+    images = nd.array(np.random.RandomState(0).rand(18, 8, 6, 6))
+    whole = executor.forward(is_train=True, x=images[:16])[0].asnumpy()
+    for count in (5, 18, 16):
+        other = executor.reshape(allow_up_sizing=True, x=(count, 8, 6, 6))
+        out = other.forward(is_train=True, x=images[:count])[0]
+        other.backward(nd.ones(out.shape))
+        np.testing.assert_allclose(out.asnumpy()[:16], whole[:count], rtol=1e-5)
+        padded = np.pad(images.asnumpy()[:count], ((0, 0), (0, 0), (1, 1), (1, 1)))
+        corner = padded[:, :, :6, :6].mean((2, 3)).sum(0)
+        np.testing.assert_allclose(other.grad_dict["c_weight"].asnumpy()[:, :, 0, 0],
+                                   np.tile(corner, (16, 1)), rtol=1e-4)
+    np.testing.assert_allclose(executor.forward(x=images[:16])[0].asnumpy(), whole, rtol=1e-5)
+
+
 def test_copy_params():
     executor = (sym.var("x") * sym.var("w")).simple_bind(CPU, x=(2,))
     executor.copy_params_from({"w": nd.array([3, 4])})
