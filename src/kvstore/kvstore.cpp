@@ -148,12 +148,66 @@ bool merge(nb::handle out, nb::list pieces, const std::vector<int>& kinds,
   return true;
 }
 
+// Whether `arrays` are dense arrays with the types and shapes of `like`.
+bool fits(nb::list arrays, nb::list like) {
+  const size_t count = nb::len(arrays);
+  if (count != nb::len(like)) return false;
+  for (size_t i = 0; i < count; ++i) {
+    PyObject* one = PyList_GET_ITEM(arrays.ptr(), static_cast<Py_ssize_t>(i));
+    PyObject* other = PyList_GET_ITEM(like.ptr(), static_cast<Py_ssize_t>(i));
+    if (!PyArray_CheckExact(one) || !PyArray_Check(other)) return false;
+    PyArrayObject *a = as_array(one), *b = as_array(other);
+    if (!is_dense(a) || PyArray_TYPE(a) != PyArray_TYPE(b) || !PyArray_SAMESHAPE(a, b)) return false;
+  }
+  return true;
+}
+
+// Copies between one array and several that are as long together; false, and nothing done, where
+// they are not, or not dense arrays of one type.
+bool copy_pieces(nb::handle whole, nb::list pieces, bool out) {
+  if (!PyArray_Check(whole.ptr()) || !is_dense(as_array(whole.ptr()))) return false;
+  PyArrayObject* flat = as_array(whole.ptr());
+  std::vector<std::pair<char*, size_t>> places;
+  int64_t sum = 0;
+  if (!out && !PyArray_ISWRITEABLE(flat)) return false;
+  for (size_t i = 0; i < nb::len(pieces); ++i) {
+    PyObject* one = PyList_GET_ITEM(pieces.ptr(), static_cast<Py_ssize_t>(i));
+    if (!PyArray_Check(one)) return false;
+    PyArrayObject* piece = as_array(one);
+    if (!is_dense(piece) || PyArray_TYPE(piece) != PyArray_TYPE(flat)) return false;
+    if (out && !PyArray_ISWRITEABLE(piece)) return false;
+    places.emplace_back(static_cast<char*>(PyArray_DATA(piece)), PyArray_NBYTES(piece));
+    sum += PyArray_NBYTES(piece);
+  }
+  if (sum != PyArray_NBYTES(flat)) return false;
+  char* at = static_cast<char*>(PyArray_DATA(flat));
+  nb::gil_scoped_release free;
+  for (auto [data, size] : places) {
+    if (out) {
+      std::memcpy(data, at, size);
+    } else {
+      std::memcpy(at, data, size);
+    }
+    at += size;
+  }
+  return true;
+}
+
+bool gather(nb::handle flat, nb::list pieces) { return copy_pieces(flat, pieces, false); }
+bool scatter(nb::handle flat, nb::list pieces) { return copy_pieces(flat, pieces, true); }
+
 }  // namespace
 
 void enter_kvstore(PyObject* module) {
   nb::module_ m = nb::borrow<nb::module_>(module);
   m.def("kv_quantize", &quantize, nb::arg("kind"), nb::arg("grad"), nb::arg("residual"),
         nb::arg("packed"), nb::arg("threshold"), "Codes of grad + residual; the rest stays.");
+  m.def("kv_fits", &fits, nb::arg("arrays"), nb::arg("like"),
+        "Whether arrays are dense, with the types and shapes of others.");
+  m.def("kv_gather", &gather, nb::arg("flat"), nb::arg("pieces"),
+        "Copy pieces into one array; False where NumPy has to.");
+  m.def("kv_scatter", &scatter, nb::arg("flat"), nb::arg("pieces"),
+        "Copy one array into pieces; False where NumPy has to.");
   m.def("kv_merge", &merge, nb::arg("out"), nb::arg("pieces"), nb::arg("kinds"),
         nb::arg("thresholds"), "Sum pieces in order; False where NumPy has to.");
 }

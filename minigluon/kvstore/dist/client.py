@@ -69,7 +69,7 @@ class Client:
         self._over = threading.Event()
         self._verdict: tuple[float, Failure] | None = None
         self._leaving = False
-        self._barriers = 0
+        self._barriers = self._bundles = 0
         self._beat = self._began = time.monotonic()
         self._warned = 0.0
         self._thread = threading.Thread(target=self._run, name="minigluon-kvstore", daemon=True)
@@ -207,6 +207,11 @@ class Client:
         self._barriers += 1
         message = say.Barrier(0, self._barriers)
         self.wait(self.request(SCHEDULER, message, f"barrier {self._barriers}"))
+
+    def next_bundle(self) -> int:
+        """A number for a list of keys."""
+        self._bundles += 1
+        return say.BUNDLE | self._bundles
 
     def push_failed(self, error: KVStoreError) -> None:
         """A push was refused: nobody waits for it, so the next call has to tell."""

@@ -14,6 +14,7 @@ import numpy as np
 
 __all__ = [
     "ARRAY_MESSAGES",
+    "BUNDLE",
     "CONTROL_MESSAGES",
     "SCHEDULER",
     "Abort",
@@ -22,6 +23,7 @@ __all__ = [
     "Attached",
     "Barrier",
     "BarrierDone",
+    "Bundle",
     "Command",
     "CountDead",
     "Declare",
@@ -93,6 +95,7 @@ class Node:
 
 
 SCHEDULER = Node(Role.SCHEDULER, 0)
+BUNDLE = 1 << 31  # an item with such a key stands for the parts that a `Bundle` has named
 
 
 @dataclass(frozen=True, slots=True)
@@ -543,6 +546,15 @@ class PullRows(Message):
 
 
 @dataclass(frozen=True, slots=True)
+class Bundle(Message):
+    """These parts, of one type, are from now on one item with the key `number`, one after another."""
+
+    kind: ClassVar[int] = 50
+    number: int = 0
+    items: tuple[Item, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Values(Message):
     """Values asked for."""
 
@@ -576,5 +588,6 @@ CONTROL_MESSAGES: tuple[type[Message], ...] = (
     SetCompression, Command, CountDead, Report,
 )
 ARRAY_MESSAGES: tuple[type[Message], ...] = (
-    Init, Push, Pull, PushPull, PushRows, PullRows, Values, States, LoadStates,
+    Init, Push, Pull, PushPull, PushRows, PullRows, Bundle, Values, States,
+    LoadStates,
 )

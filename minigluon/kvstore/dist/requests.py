@@ -200,6 +200,11 @@ class Requests:
                 return spare.pop()
             return self.allocate((size,), np.uint8)
 
+    def drop_spare(self) -> None:
+        """Give back memory that is kept for later requests."""
+        with self._changed:
+            self._spare.clear()
+
     @property
     def seen(self) -> bool:
         """Whether somebody has been given an error that nobody waited for (by reading an array)."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,8 @@ from ..compression import CODECS, Codec, Packed
 from . import messages as say
 from .actions import Action, Fatal, Limits, Log, Refusal, Run, Send, Stop
 from .commands import Head
-from .messages import Item, Message, Role
+from .groups import Groups, Place, cut
+from .messages import BUNDLE, Item, Message, Role
 from .rows import checked
 from .rule import Rule
 from .shard import INITIAL, Regime, Shard, Step, Want
@@ -48,6 +50,7 @@ class _Client:
         self.regimes: dict[int, Regime] = {}             # what it has set, by store
         self.left: set[int] = set()                      # stores it is done with
         self.codecs: dict[int, Codec] = {}               # how its gradients are packed, by store
+        self.bundles: dict[int, tuple[Place, ...]] = {}  # its names for lists of parts
         self.gone = False
         self.step = 0
         self.key = ""
@@ -80,6 +83,7 @@ class ServerState:
         self.by_rank = {m.rank: m for m in self.members.values()}
         self.shards: dict[tuple[int, int], Shard] = {}
         self.busy: dict[tuple[int, int], Shard] = {}
+        self.groups = Groups(allocate)
         self.updates = Updates(rank, make_rule)
         self.leavers = False
         self.out: dict[int, set[int]] = {}   # ranks that are counted out, by store
@@ -189,6 +193,7 @@ class ServerState:
 
     def _count_out(self, client: _Client, store: int) -> list[Action]:
         """The others do not wait for this worker any more; with the last one all are in again."""
+        self._split(store)
         out = self.out.setdefault(store, set())
         out.add(client.rank)
         actions: list[Action] = []
@@ -250,7 +255,8 @@ class ServerState:
             reason = client.refused[message.seq]
             return [Send(client.uid, say.ErrorReply(message.seq, "error", reason))]
         if isinstance(message, (say.Pull, say.PushPull)):
-            items = tuple(self._find(item).lend() for item in message.items)
+            asked, _ = self._unfold(client, message.items)
+            items = tuple(shard.lend() for shard in asked)
             return [Send(client.uid, say.Values(message.seq, items))]
         if isinstance(message, say.PullRows):
             rows = zip(message.items, self._asked(message), strict=True)
@@ -270,12 +276,66 @@ class ServerState:
         shard = self.shards.get((item.key, item.part))
         if shard is None:
             raise Refusal(f"server {self.rank} holds no key number {item.key}, part {item.part}")
+        self._alone(shard)
         if (shard.place.shape, shard.place.dtype) != (item.shape, item.dtype):
             raise Refusal(
                 f"key {shard.name}: expected shape {shard.place.shape} and type "
                 f"{shard.place.dtype}, got {item.shape} and {item.dtype}"
             )
         return shard
+
+    def _unfold(
+        self, client: _Client, items: tuple[Item, ...]
+    ) -> tuple[list[Shard], tuple[Item, ...]]:
+        """The shards of a request, and what it has for each: a bundle is one, or all its parts."""
+        if len(items) != 1 or not items[0].key & BUNDLE:
+            return [self._find(item) for item in items], items
+        item = items[0]
+        places = client.bundles.get(item.key)
+        if places is None:
+            raise Refusal(f"server {self.rank}: no list of keys has number {item.key & ~BUNDLE}")
+        try:
+            shards = [self.shards[place] for place in places]
+        except KeyError as error:
+            raise Refusal(f"server {self.rank} holds no key number {error} any more") from None
+        elements = sum(shard.place.stop - shard.place.start for shard in shards)
+        if (item.shape, item.dtype, item.codec) != ((elements,), shards[0].place.dtype, 0):
+            raise Refusal(f"list of keys {shards[0].name}, ...: expected {elements} elements of "
+                          f"{shards[0].place.dtype}, got {item.shape} of {item.dtype}")
+        store = shards[0].store
+        if not self.out.get(store) and self.updates.latest(store) is None:
+            group = self.groups.find(places, shards)
+            if group is not None:
+                return [group], items
+        for shard in shards:
+            self._alone(shard)
+        if item.data is None:
+            return shards, tuple(shard.place for shard in shards)
+        pieces = zip(shards, cut(item.data, shards), strict=True)
+        return shards, tuple(replace(shard.place, data=piece) for shard, piece in pieces)
+
+    def _alone(self, shard: Shard) -> Shard:
+        """A shard that is used by itself."""
+        if shard.group is not None:
+            self.groups.split(shard.group, self.busy)
+        return shard
+
+    def _split(self, store: int) -> None:
+        """From now on no two parts of a store are alike."""
+        for group in self.groups.of(store):
+            self.groups.split(group, self.busy)
+
+    def _bundle(self, client: _Client, message: say.Bundle, now: float) -> list[Action]:
+        shards = [self._find(item) for item in message.items]
+        if not message.number & BUNDLE or not shards:
+            raise Refusal("a list of keys needs keys, and a number of its own kind")
+        if len({(shard.store, shard.place.dtype) for shard in shards}) != 1 or len(
+            {(item.key, item.part) for item in message.items}
+        ) != len(shards):
+            raise Refusal("a list of keys: expected different parts of one store and type")
+        places = tuple((item.key, item.part) for item in message.items)
+        client.bundles[message.number] = places
+        return [Send(client.uid, say.Ack(message.seq))]
 
     def _init(self, client: _Client, message: say.Init, now: float) -> list[Action]:
         if len(message.names) != len(message.items):
@@ -292,24 +352,27 @@ class ServerState:
     def _drop(self, client: _Client, message: say.Drop, now: float) -> list[Action]:
         gone = set(message.idents)
         for place in [place for place in self.shards if place[0] in gone]:
+            self._alone(self.shards[place])
             del self.shards[place]
             self.busy.pop(place, None)
         return [Send(client.uid, say.Ack(message.seq))]
 
     def _push(self, client: _Client, message: say.Push, now: float) -> list[Action]:
-        want = Want(client.uid, client.rank, message.seq, len(message.items))
-        return self._merge(client, want, message.items, now)
+        shards, items = self._unfold(client, message.items)
+        want = Want(client.uid, client.rank, message.seq, len(items))
+        return self._merge(client, want, shards, items, now)
 
     def _pushpull(self, client: _Client, message: say.PushPull, now: float) -> list[Action]:
-        blank: list[Item | None] = [None] * len(message.items)
-        want = Want(client.uid, client.rank, message.seq, len(message.items), blank)
+        shards, items = self._unfold(client, message.items)
+        blank: list[Item | None] = [None] * len(items)
+        want = Want(client.uid, client.rank, message.seq, len(items), blank)
         self.counters["pulls"] += 1
-        return self._merge(client, want, message.items, now)
+        return self._merge(client, want, shards, items, now)
 
     def _merge(
-        self, client: _Client, want: Want, items: tuple[Item, ...], now: float
+        self, client: _Client, want: Want, shards: list[Shard], items: tuple[Item, ...], now: float
     ) -> list[Action]:
-        shards = [self._find(item) for item in items]  # all are checked before one is touched
+        # all items have been looked at (`_unfold`), and are here, before one is taken
         for shard, item in zip(shards, items, strict=True):
             if item.data is None:
                 raise Refusal("push: an item without numbers")
@@ -337,7 +400,7 @@ class ServerState:
         if shard is None:
             raise Refusal(f"server {self.rank} holds no key number {numbers.key}, "
                           f"part {numbers.part}")
-        return shard
+        return self._alone(shard)
 
     def _enter(
         self, client: _Client, want: Want, pieces: list[tuple[Shard, Any]], now: float,
@@ -385,7 +448,8 @@ class ServerState:
         """What the scheduler is told now and then."""
         held = {
             "keys": len({shard.key for shard in self.shards.values()}),
-            "held_bytes": sum(shard.value.nbytes for shard in self.shards.values()),
+            "held_bytes": self.groups.nbytes
+            + sum(shard.value.nbytes for shard in self.shards.values()),
         }
         stalls = tuple(s for s in self._stalls(now) if s.seconds > _SHOWN)[:20]
         return say.Report(0, {**self.counters, **held}, stalls)
@@ -443,8 +507,8 @@ class ServerState:
             self.counters["updates"] += 1
 
     def _pull(self, client: _Client, message: say.Pull, now: float) -> list[Action]:
-        return self._await(client, message.seq, [self._find(item) for item in message.items], None,
-                           now)
+        shards, _ = self._unfold(client, message.items)
+        return self._await(client, message.seq, shards, None, now)
 
     def _pull_rows(self, client: _Client, message: say.PullRows, now: float) -> list[Action]:
         shards = [self._rows_of(item) for item in message.items]
@@ -507,6 +571,7 @@ class ServerState:
     def _set_optimizer(
         self, client: _Client, message: say.SetOptimizer, now: float
     ) -> list[Action]:
+        self._split(message.store)
         turn = client.regimes.get(message.store, INITIAL).turn
         self.updates.choose(client.rank, turn, message)
         client.regimes[message.store] = self.updates.regime(message.store, turn + 1, {})
@@ -520,11 +585,13 @@ class ServerState:
         return [Send(client.uid, say.Ack(message.seq))]
 
     def _save_states(self, client: _Client, message: say.SaveStates, now: float) -> list[Action]:
+        self._split(message.store)
         shards = [shard for shard in self.shards.values() if shard.store == message.store]
         layout, items = self.updates.states(message.store, shards)
         return [Send(client.uid, say.States(message.seq, layout, items))]
 
     def _load_states(self, client: _Client, message: say.LoadStates, now: float) -> list[Action]:
+        self._split(message.store)
         self.updates.load(message)
         return [Send(client.uid, say.Ack(message.seq))]
 
@@ -583,6 +650,7 @@ _REACTIONS: dict[type[Message], Callable[[ServerState, _Client, Any, float], lis
     say.Leave: ServerState._leave,
     say.Init: ServerState._init,
     say.Drop: ServerState._drop,
+    say.Bundle: ServerState._bundle,
     say.Push: ServerState._push,
     say.PushPull: ServerState._pushpull,
     say.Pull: ServerState._pull,

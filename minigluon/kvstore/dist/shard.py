@@ -96,16 +96,19 @@ class Shard:
         self.key, self.part, self.store, self.sync = key, item.part, store, sync
         self.place = item
         self._allocate = allocate
-        self.value = self._copy(item.data)
+        self.value = self.copied(item.data)
         self.version = 0
         self.pushed = [0] * workers
         self.seen = [0] * workers
         self.steps: dict[int, Step] = {}
         self.pulls: list[tuple[Want, int, int, float]] = []
+        self.group: Shard | None = None     # what holds the value instead (groups.py)
+        self.members: list[Shard] = []      # of a group: its shards
         self._lent: weakref.ref[Array] | None = None
         self._spare: Array | None = None
 
-    def _copy(self, value: Array) -> Array:
+    def copied(self, value: Array) -> Array:
+        """The same numbers in memory of the server's own."""
         made = self._allocate(value.shape, value.dtype)
         np.copyto(made, value)
         return made
@@ -135,9 +138,13 @@ class Shard:
     def writable(self) -> Array:
         """The value to be changed in place: a copy if somebody is still sending the old one."""
         if self._lent is not None and self._lent() is not None:
-            self.value = self._copy(self.value)
+            self.value = self.copied(self.value)
         self._lent = None
         return self.value
+
+    def forget(self) -> None:
+        """The value is held elsewhere from now on."""
+        self._lent = self._spare = None
 
     def replace(self, total: Array | RowSparse) -> None:
         """The value becomes `total`, whose memory is taken over where the type allows."""

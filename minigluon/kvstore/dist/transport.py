@@ -146,6 +146,7 @@ class _Near:
 
     def watch(self, writing: bool) -> None:
         """Have `poll` look at the socket."""
+        self.writing = writing
         if self.sock.fileno() >= 0:
             flags = zmq.POLLIN | zmq.POLLOUT if writing else zmq.POLLIN
             self.hub._poller.register(self.descriptor, flags)
@@ -163,10 +164,8 @@ class _Near:
             self.hub.wake()
 
     def _ready(self, events: list[Event]) -> None:
-        if not self.channel.flush():
-            self.watch(writing=False)
-        else:
-            self.watch(writing=True)
+        if self.writing:
+            self.watch(writing=self.channel.flush())
         try:
             for frames, number in self.channel.receive():
                 if self.open:

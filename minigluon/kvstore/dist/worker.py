@@ -28,6 +28,7 @@ from .commands import Head, compression, optimizer_in
 from .messages import SCHEDULER, KeySpec, Message, Node, Placement, Role
 from .metrics import add_up
 from .process import next_store, process_client
+from .repeats import Repeats
 from .requests import Answer, Pending
 from .rowtraffic import RowTraffic
 from .rule import describe, elementwise
@@ -64,6 +65,7 @@ class DistKVStore(KVStoreBase):
         self._limit = 0 if self._client.job.slice else BATCH_BYTES
         self._kind = KeyKind()
         self._rows = RowTraffic(self)
+        self._repeats = Repeats(self)
         self._places: dict[Key, Placement] = {}
         self._homes: dict[Key, Home] = {}
         self._steps: dict[Key, int] = {}
@@ -126,6 +128,9 @@ class DistKVStore(KVStoreBase):
             self._client.post(SCHEDULER, say.Initialised(0, idents))
         self._places.update(places)
         self._homes.update(homes)
+        for key in places:
+            self._steps.setdefault(key, 0)
+        self._repeats.forget()
 
     def broadcast(self, key: Keys, value: Any, out: Any, priority: Any = 0) -> None:
         """`init`, then fill `out` with worker 0's values."""
@@ -134,6 +139,8 @@ class DistKVStore(KVStoreBase):
 
     def push(self, key: Keys, value: Any, priority: Any = 0) -> None:
         """Give gradients, as they are now."""
+        if self._repeats.run(say.Push, key, value, None, priority):
+            return
         grouped = self._grouped("push", key, value)
         order = priorities(key, priority)
         self._rows.push({one: grouped.pop(one) for one in self._by_rows(grouped)})
@@ -150,6 +157,8 @@ class DistKVStore(KVStoreBase):
         """Fill `out` with the values; returns at once, reading an array waits for it."""
         if out is None:
             raise KVStoreError("pull: expected arrays to write into (out=), got None")
+        if self._repeats.run(say.Pull, key, None, out, priority):
+            return
         grouped = self._grouped("pull", key, out)
         urgency = priorities(key, priority)
         for one in grouped:
@@ -162,6 +171,8 @@ class DistKVStore(KVStoreBase):
 
     def pushpull(self, key: Keys, value: Any, out: Any = None, priority: Any = 0) -> None:
         """`push` and `pull` in one exchange."""
+        if self._repeats.run(say.PushPull, key, value, value if out is None else out, priority):
+            return
         values = self._grouped("pushpull", key, value)
         outs = values if out is None else self._grouped("pushpull", key, out)
         if self._by_rows(values):
@@ -222,13 +233,22 @@ class DistKVStore(KVStoreBase):
             self._check(place, arrays, "push")
             values[one] = host(arrays[0] if len(arrays) == 1 else self._sum(arrays))
         self._client.make_room()
-        for one in order:
-            self._steps[one] = self._steps.get(one, 0) + 1
-            self._client.step, self._client.key = self._steps[one], str(one)
+        self._count_steps(order)
         own = {one for one in order if len(grouped[one]) > 1}
         take = self._client.requests.buffer
         homes = (self._homes[one] for one in order)
         yield from batches(homes, values, take, own, self._residuals, self._limit)
+
+    def _count_steps(self, keys: Sequence[Key]) -> None:
+        for one in keys:
+            self._steps[one] += 1
+        if keys:
+            self._client.step, self._client.key = self._steps[keys[-1]], str(keys[-1])
+
+    def _plain_traffic(self) -> bool:
+        """Whether values are sums of what all workers push, as they are."""
+        return (self._optimizer is None and self._residuals is None and "async" not in self._name
+                and not self._client.job.slice)
 
     def _sum(self, arrays: list[NDArray]) -> NDArray:
         """The sum over this worker's devices: on the first of them in the device types."""
