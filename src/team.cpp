@@ -137,13 +137,20 @@ class Team {
   uint64_t calls_ = 0;
 };
 
+Team* one = nullptr;
+
 Team& team() {
-  static Team* one = [] {
-    auto* made = new Team;  // helpers may outlive what runs at exit
-    // Helpers do not exist in a forked child: there one thread does the work.
-    pthread_atfork(nullptr, nullptr, [] { team().resize(1); });
-    return made;
+  static const bool made = [] {
+    one = new Team;  // helpers may outlive what runs at exit
+    // Helpers do not exist in a forked child, and one may have held the lock: a new team, of one
+    // thread until somebody wants more.
+    pthread_atfork(nullptr, nullptr, [] {
+      one = new Team;
+      one->resize(1);
+    });
+    return true;
   }();
+  (void)made;
   return *one;
 }
 

@@ -24,6 +24,7 @@ def main():
     parser.add_argument("--share", type=int, default=1, help="shares this process takes")
     parser.add_argument("--optimizer", default="sgd")
     parser.add_argument("--lr", type=float, default=0.1)
+    parser.add_argument("--dtype", default="float32")
     parser.add_argument("--momentum", type=float, default=0.9)
     parser.add_argument("--update-on-kvstore", type=int, default=None)
     parser.add_argument("--steps", type=int, default=20)
@@ -44,6 +45,7 @@ def main():
     net = nn.HybridSequential()
     net.add(nn.Dense(128, activation="relu"), nn.Dense(64, activation="relu"), nn.Dense(10))
     net.initialize(mx.init.Xavier())
+    net.cast(args.dtype)
     net.hybridize()
     settings = {"learning_rate": args.lr}
     if args.optimizer == "sgd":
@@ -61,7 +63,8 @@ def main():
         if args.delay:
             time.sleep(late.uniform(0, args.delay))
         with autograd.record():
-            loss = loss_of(net(nd.array(x[start:start + mine])), nd.array(y[start:start + mine]))
+            data = nd.array(x[start:start + mine], dtype=args.dtype)
+            loss = loss_of(net(data), nd.array(y[start:start + mine]))
         loss.backward()
         trainer.step(union)
     mx.nd.waitall()
@@ -70,7 +73,7 @@ def main():
     if args.test and rank == 0:
         test = MNIST(train=False)
         tx = test._data.asnumpy().reshape(-1, 784).astype(np.float32) / 255
-        hits = net(nd.array(tx)).asnumpy().argmax(axis=1) == np.asarray(test._label)
+        hits = net(nd.array(tx, dtype=args.dtype)).asnumpy().argmax(axis=1) == np.asarray(test._label)
         print(f"test accuracy: {hits.mean():.3f}", flush=True)
 
 
