@@ -73,7 +73,8 @@ def main():
     if args.test and rank == 0:
         test = MNIST(train=False)
         tx = test._data.asnumpy().reshape(-1, 784).astype(np.float32) / 255
-        hits = net(nd.array(tx, dtype=args.dtype)).asnumpy().argmax(axis=1) == np.asarray(test._label)
+        guess = net(nd.array(tx, dtype=args.dtype)).asnumpy().argmax(axis=1)
+        hits = guess == np.asarray(test._label)
         print(f"test accuracy: {hits.mean():.3f}", flush=True)
 
 
