@@ -13,21 +13,11 @@
 #include <random>
 
 #include "engine/engine.h"
+#include "stress.h"
 
 namespace {
 
 using namespace mg;
-
-std::atomic<int> checks{0};
-
-#define CHECK(condition)                                                          \
-  do {                                                                            \
-    ++checks;                                                                     \
-    if (!(condition)) {                                                           \
-      std::fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
-      std::exit(1);                                                               \
-    }                                                                             \
-  } while (0)
 
 struct Call : Work {
   explicit Call(std::function<FaultPtr()> given) : fn(std::move(given)) {}

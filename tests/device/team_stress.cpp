@@ -14,21 +14,11 @@
 #include <vector>
 
 #include "parallel.h"
+#include "stress.h"
 
 namespace {
 
 using namespace mg;
-
-std::atomic<int> checks{0};
-
-#define CHECK(condition)                                                          \
-  do {                                                                            \
-    ++checks;                                                                     \
-    if (!(condition)) {                                                           \
-      std::fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
-      std::exit(1);                                                               \
-    }                                                                             \
-  } while (0)
 
 // Two loops one after the other, the second over what the first wrote, in other pieces.
 bool each_once(int64_t n, double cost, int64_t grain, int64_t mark) {

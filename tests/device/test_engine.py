@@ -1,9 +1,9 @@
 """The engine's promises: readers wait for writes, errors surface once at the right read."""
-import os
 import threading
 
 import numpy as np
 import pytest
+from forked import in_child
 
 import minigluon as mx
 from minigluon.device import engine
@@ -97,24 +97,17 @@ def test_begin_waits_for_the_earlier_write_of_the_same_array():
 def test_pending_array_in_a_forked_child_is_a_clear_error():
     x = mx.nd.zeros((1,))
     ticket = engine.begin([x._variable()], "pull of key 3")
-    read, write = os.pipe()
-    pid = os.fork()
-    if pid == 0:
+
+    def read():
         try:
             x.asnumpy()
-            message = "no error"
         except mx.MXNetError as error:
-            message = str(error)
-        os.write(write, message.encode())
-        os._exit(0)
-    os.close(write)
-    text = b""
-    while chunk := os.read(read, 4096):
-        text += chunk
-    os.close(read)
-    os.waitpid(pid, 0)
+            return str(error)
+        return "no error"
+
+    text = in_child(read)
     ticket.done()
-    assert b"pull of key 3" in text and b"fork" in text
+    assert "pull of key 3" in text and "fork" in text
 
 
 def test_writes_wait_for_pending_writes():

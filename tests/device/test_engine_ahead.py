@@ -9,6 +9,7 @@ import threading
 
 import numpy as np
 import pytest
+from forked import in_child
 
 import minigluon as mx
 from minigluon import autograd, gluon, nd
@@ -422,22 +423,15 @@ def test_a_forked_child_can_run_the_net_but_not_read_what_was_pending():
     expected = eager(net, x)
     with Held():
         out = net(x)
-        read, write = os.pipe()
-        pid = os.fork()
-        if pid == 0:
+
+        def child():
             try:
                 out.asnumpy()
                 said = "no error"
             except mx.MXNetError as error:
                 said = str(error)
-            well = np.array_equal(net(x).asnumpy(), expected)
-            os.write(write, f"{well} {said}".encode())
-            os._exit(0)
-        os.close(write)
-        text = b""
-        while chunk := os.read(read, 4096):
-            text += chunk
-        os.close(read)
-        os.waitpid(pid, 0)
-    assert text.startswith(b"True a compiled graph") and b"forked" in text
+            return f"{np.array_equal(net(x).asnumpy(), expected)} {said}"
+
+        text = in_child(child)
+    assert text.startswith("True a compiled graph") and "forked" in text
     assert np.array_equal(out.asnumpy(), expected)

@@ -5,7 +5,6 @@ Nothing here sleeps: gates and queues say when something has happened.
 import os
 import queue
 import random
-import signal
 import subprocess
 import sys
 import textwrap
@@ -13,6 +12,7 @@ import threading
 
 import numpy as np
 import pytest
+from forked import in_child
 
 import minigluon as mx
 from minigluon.device import engine as door
@@ -299,27 +299,6 @@ def test_random_graphs_give_what_doing_it_in_order_gives(engine, seed):
     assert memory == expected and engine.open() == 0
 
 
-def _in_child(work):
-    """What `work()` returns in a forked child, as text."""
-    read, write = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        signal.alarm(int(LONG))  # a child that hangs ends
-        try:
-            text = work()
-        except BaseException as error:
-            text = f"{type(error).__name__}: {error}"
-        os.write(write, text.encode())
-        os._exit(0)
-    os.close(write)
-    text = b""
-    while chunk := os.read(read, 4096):
-        text += chunk
-    os.close(read)
-    os.waitpid(pid, 0)
-    return text.decode()
-
-
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_child_has_none_of_the_work_and_workers_of_its_own(engine):
     pending, read_only, later = engine.Var(), engine.Var(), engine.Var()
@@ -345,7 +324,7 @@ def test_a_forked_child_has_none_of_the_work_and_workers_of_its_own(engine):
         engine.wait_all()
         return f"{len([text for text in said if 'forked' in text])} {ran}"
 
-    assert _in_child(child) == "2 ['child']"
+    assert in_child(child) == "2 ['child']"
     gate.set()
     engine.wait_all()
     assert ran == ["parent"] and not pending.busy
