@@ -223,7 +223,7 @@ class CompiledGraph:
             return [None] * len(inputs)
         for place in plan.filled:
             dys[place] = F.zeros_like(outs[place])
-        pools = {"dy": dys, "out": outs, "in": inputs}
+        pools = (dys, outs, inputs)
         results = F._invoke(plan.graph.operator, *[pools[pool][i] for pool, i in plan.sources])
         if not isinstance(results, list):
             results = [results]
@@ -247,8 +247,8 @@ class CompiledGraph:
 
     def _make_backward(self, mask: tuple[bool, ...], filled: tuple[int, ...]) -> _Backward:
         heads = [Entry(Node(None, f"d{self.name}{i}"), 0) for i in range(len(mask))]
-        sources = {head.node: ("dy", i) for i, head in enumerate(heads)}
-        sources.update((node, ("in", i)) for i, node in enumerate(self.variables))
+        sources = {head.node: (_DY, i) for i, head in enumerate(heads)}
+        sources.update((node, (_IN, i)) for i, node in enumerate(self.variables))
         grads = gradient([e for e, has in zip(self._returned, mask, strict=True) if has],
                          [h for h, has in zip(heads, mask, strict=True) if has],
                          [Entry(node, 0) for node in self.wrt], self.training)
@@ -256,7 +256,7 @@ class CompiledGraph:
         for i, entry in enumerate(self._returned):
             if entry.node.op is not None and entry not in saved:
                 saved[entry] = Entry(Node(None, f"saved_{entry.node.name}_{entry.index}"), 0)
-                sources[saved[entry].node] = ("out", i)
+                sources[saved[entry].node] = (_OUT, i)
         present = substitute([grad for grad in grads if grad is not None], saved)
         self._refuse_repeats(present)
         of_node: dict[Node, int] = {}
@@ -282,11 +282,15 @@ class CompiledGraph:
                     f"[node {node.name}]")
 
 
+_DY, _OUT, _IN = range(3)
+"""Where an input of a backward graph comes from: gradients, results, inputs of the forward."""
+
+
 class _Backward(NamedTuple):
     """A backward graph; where its inputs come from; which result belongs to which variable."""
 
     graph: CompiledGraph | None
-    sources: list[tuple[str, int]]
+    sources: list[tuple[int, int]]  # (_DY, _OUT or _IN, number)
     places: list[int | None]
     filled: tuple[int, ...]
 

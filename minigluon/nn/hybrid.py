@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .. import ndarray as nd
@@ -135,7 +135,7 @@ class HybridBlock(Block):
 
     def forward(self, x: Any, *args: Any) -> Any:
         """Run hybrid_forward on arrays, as a graph if hybridized; on Symbols, give a Symbol."""
-        if isinstance(x, NDArray) and not args:
+        if isinstance(x, NDArray) and (not args or _beside(x, args)):
             ctx = x.context
         elif isinstance(x, Symbol) and not args:
             return self._compose(x)
@@ -200,7 +200,11 @@ class HybridBlock(Block):
 
     def _run_graph(self, ctx: Context, args: tuple[Any, ...]) -> Any:
         leaves: list[Any] = []
-        form = canonical(flatten(args, leaves))
+        form: Any = (1,) * len(args)
+        if all([type(arg) is NDArray for arg in args]):  # as nearly always
+            leaves += args
+        else:
+            form = canonical(flatten(args, leaves))
         graph = self._current_trace()
         if graph is None:
             graph = self._learn(args)
@@ -302,6 +306,12 @@ class HybridBlock(Block):
         if graph is not None:
             graph.changes, graph.revisions = _Structure.changes, _revisions(self)
             self._trace = graph
+
+
+def _beside(x: NDArray, others: Sequence[Any]) -> bool:
+    """Whether the others are plain arrays on the very same context."""
+    place = x._ctx
+    return all([type(other) is NDArray and other._ctx is place for other in others])
 
 
 def _host(ctx: Context) -> Context:

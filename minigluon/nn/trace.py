@@ -185,6 +185,8 @@ class Trace:
             key = (*key, ctx.device_type, *[(leaf.shape, leaf.dtype) for leaf in leaves])
         compiled = self._operators.get(key) or self._compile(key, arrays, ctx)
         found = nd.invoke(compiled, arrays, {}, ctx=ctx)
+        if self.out_form == 1:
+            return found
         return rebuild(self.out_form, iter([found] if isinstance(found, NDArray) else found))
 
     def _compile(self, key: tuple[Any, ...], arrays: Sequence[NDArray], ctx: Context) -> Any:
