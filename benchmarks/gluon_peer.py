@@ -2,6 +2,7 @@
 import importlib
 import sys
 
+import gluon_nets as nets
 import kernels
 import numpy as np
 import timing
@@ -40,19 +41,9 @@ def _mlp():
 
 
 def _lenet():
-    net = nn.HybridSequential()
-    net.add(nn.Conv2D(20, 5, activation="tanh", in_channels=1), nn.MaxPool2D(2, 2),
-            nn.Conv2D(50, 5, activation="tanh", in_channels=20), nn.MaxPool2D(2, 2), nn.Flatten(),
-            nn.Dense(500, activation="tanh", in_units=800), nn.Dense(10, in_units=500))
+    net = nets.lenet(mx)
     net.initialize()
     return _set(net, W.lenet_values())
-
-
-def _resnet():
-    vision = importlib.import_module(f"{sys.argv[5]}.gluon.model_zoo.vision")
-    net = vision.resnet18_v1(thumbnail=True, classes=10)
-    net.initialize(mx.init.Xavier())
-    return net
 
 
 def _train(name, mode, budget, net, data, size, loss=None):
@@ -93,12 +84,12 @@ def lenet(size):
 
 
 def resnet_train(mode, threads, budget):
-    _train("resnet_train", mode, budget, _resnet(), W.digits("rgb32", 64, 4), 64)
+    _train("resnet_train", mode, budget, nets.resnet18(mx), W.digits("rgb32", 64, 4), 64)
 
 
 def resnet_infer(size):
     def run(mode, threads, budget):
-        net = _resnet()
+        net = nets.resnet18(mx)
         inputs = [nd.array(x) for x, _ in W.digits("rgb32", size, 8)]
         with autograd.train_mode():
             net(inputs[0])

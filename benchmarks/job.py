@@ -27,14 +27,11 @@ BATCH, WARM = 64, 10
 def worker(name: str, steps: int) -> None:
     """What each worker does; its result is a file in JOB_RESULTS."""
     sys.path.insert(0, str(HERE))
+    import gluon_nets
     import workloads as W
 
     mx = importlib.import_module(name)
-    net, loss = mx.gluon.nn.HybridSequential(), mx.gluon.loss.SoftmaxCrossEntropyLoss()
-    nn = mx.gluon.nn
-    net.add(nn.Conv2D(20, 5, activation="tanh", in_channels=1), nn.MaxPool2D(2, 2),
-            nn.Conv2D(50, 5, activation="tanh", in_channels=20), nn.MaxPool2D(2, 2), nn.Flatten(),
-            nn.Dense(500, activation="tanh", in_units=800), nn.Dense(10, in_units=500))
+    net, loss = gluon_nets.lenet(mx), mx.gluon.loss.SoftmaxCrossEntropyLoss()
     mx.random.seed(1)
     net.initialize(mx.init.Xavier())
     net.hybridize()

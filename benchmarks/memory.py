@@ -16,6 +16,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 if __package__ in (None, ""):  # as a file: the checkout is not on the path
     sys.path.insert(1, os.path.dirname(sys.path[0]))
 
+import gluon_nets
 import workloads as W
 
 
@@ -28,10 +29,7 @@ def resident():
 def main(name="minigluon", steps="200", batch="64"):
     """Train and print what was seen."""
     mx, steps, batch = importlib.import_module(name), int(steps), int(batch)
-    vision = importlib.import_module(f"{name}.gluon.model_zoo.vision")
-    net = vision.resnet18_v1(thumbnail=True, classes=10)
-    loss = mx.gluon.loss.SoftmaxCrossEntropyLoss()
-    net.initialize(mx.init.Xavier())
+    net, loss = gluon_nets.resnet18(mx), mx.gluon.loss.SoftmaxCrossEntropyLoss()
     for block in (net, loss):
         block.hybridize(static_alloc=True, static_shape=True)
     trainer = mx.gluon.Trainer(net.collect_params(), "sgd",

@@ -786,8 +786,7 @@ PyType_Slot programs_slots[] = {
     {0, nullptr},
 };
 
-const Core kCore = {&enter_kernel, &team_size, &team_resize, &team_awake,
-                    &team_wake,    &team_rest, &team_run};
+const Core kCore = {&enter_kernel, &team_size, &team_awake, &team_rest, &team_run};
 
 std::string isa() {
 #if defined(__x86_64__) && defined(__GNUC__)

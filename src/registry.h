@@ -20,13 +20,12 @@ std::map<std::string, std::vector<KernelEntry>>& kernels();
 std::unique_ptr<Step> make_step(const std::string& op_name, const std::vector<Desc>& in,
                                 const std::vector<Desc>& out, const Attrs& attrs);
 
-// What _core gives _onednn in a capsule of this name: its registry and its team (parallel.h).
+// What _core gives _onednn in a capsule of this name: its registry, and what of its team
+// (parallel.h) kernels use.
 struct Core {
   bool (*enter)(const char* op_name, Factory factory, int priority);
   int (*team_size)();
-  void (*team_resize)(int threads);
   bool (*team_awake)();
-  void (*team_wake)();
   void (*team_rest)();
   void (*team_run)(void (*part)(void* self, int64_t number), void* self, int64_t parts);
 };

@@ -13,7 +13,6 @@
 #include <mutex>
 #include <thread>
 
-
 namespace mg {
 namespace {
 

@@ -9,6 +9,7 @@ whole step, so that the difference is what Python and the Trainer take.
 from __future__ import annotations
 
 import os
+import runpy
 import sys
 import time
 from collections.abc import Callable
@@ -58,8 +59,7 @@ def main() -> None:
               f"{inside / count * 1e6:.1f} us")
 
     timing.measure = measure
-    source = (BENCHMARKS / "gluon_peer.py").read_text()
-    exec(compile(source, "gluon_peer.py", "exec"), {"__name__": "__main__"})
+    runpy.run_path(str(BENCHMARKS / "gluon_peer.py"), run_name="__main__")
 
 
 def _timed(step: Callable[[], Any], wait: Callable[[Any], None], count: int) -> float:

@@ -12,9 +12,7 @@ const mg::Core* core = nullptr;
 }  // namespace
 
 int mg::team_size() { return core->team_size(); }
-void mg::team_resize(int threads) { core->team_resize(threads); }
 bool mg::team_awake() { return core->team_awake(); }
-void mg::team_wake() { core->team_wake(); }
 void mg::team_rest() { core->team_rest(); }
 void mg::team_run(void (*part)(void* self, int64_t number), void* self, int64_t parts) {
   core->team_run(part, self, parts);

@@ -1,6 +1,7 @@
 """Casts against NumPy's astype, bit for bit."""
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -44,11 +45,8 @@ def same(got: Array, want: Array) -> None:
     np.testing.assert_array_equal(got.view(f"u{got.itemsize}"), want.view(f"u{want.itemsize}"))
 
 
-@pytest.mark.parametrize("to", TYPES)
-@pytest.mark.parametrize("source", TYPES)
+@pytest.mark.parametrize(("source", "to"), [*itertools.permutations(TYPES, 2)])
 def test_equals_numpy(source: str, to: str) -> None:
-    if source == to:
-        pytest.skip("no cast")
     for n in (1, 7, 61, 1025, 70001):
         x = numbers(source, n)
         step = native.step("Cast", [(source, (n,))], [(to, (n,))], {"dtype": to})

@@ -1,0 +1,18 @@
+"""Networks that several programs of this folder train, for minigluon and MXNet (`mx`)."""
+
+
+def lenet(mx):
+    """LeNet with 20 and 50 filters and 500 units for 28 x 28 images, without values."""
+    nn = mx.gluon.nn
+    net = nn.HybridSequential()
+    net.add(nn.Conv2D(20, 5, activation="tanh", in_channels=1), nn.MaxPool2D(2, 2),
+            nn.Conv2D(50, 5, activation="tanh", in_channels=20), nn.MaxPool2D(2, 2), nn.Flatten(),
+            nn.Dense(500, activation="tanh", in_units=800), nn.Dense(10, in_units=500))
+    return net
+
+
+def resnet18(mx):
+    """The model zoo's ResNet-18 for 32 x 32 images and 10 classes, initialised."""
+    net = mx.gluon.model_zoo.vision.resnet18_v1(thumbnail=True, classes=10)
+    net.initialize(mx.init.Xavier())
+    return net
