@@ -59,13 +59,14 @@ def arguments() -> argparse.Namespace:
         prog="python -m benchmarks", description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peers", default="mxnet,torch,jax", help="comma-separated; '' for none")
-    parser.add_argument("--python", action="append", default=[], metavar="NAME=PATH")
+    parser.add_argument("--python", action="append", default=[], metavar="NAME=PATH",
+                        help="a peer's Python; may be given for each")
     parser.add_argument("--bench", default=",".join(b for b in BENCHES if b not in PARTS),
-                        help=f"comma-separated, also: {', '.join(GROWTH)}")
-    parser.add_argument("--threads", default="1,2")
-    parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--seconds", type=float, default=2.0, help="timed seconds a measurement")
-    parser.add_argument("--limit", type=float, default=300, help="seconds a process may take")
+                        help=f"comma-separated (%(default)s), also: {', '.join(GROWTH)}")
+    parser.add_argument("--threads", default="1,2", help="comma-separated (%(default)s)")
+    parser.add_argument("--rounds", type=int, default=2, help="turns of each peer (%(default)s)")
+    parser.add_argument("--seconds", type=float, default=2.0, help="timed seconds a measurement (%(default)s)")
+    parser.add_argument("--limit", type=float, default=300, help="seconds a process may take (%(default)s)")
     parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
     parser.add_argument("--write", action="store_true", help="write docs/benchmarks.md")
     options = parser.parse_args()
