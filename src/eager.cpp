@@ -433,39 +433,6 @@ PyType_Spec array_spec = {"minigluon._core.ArrayBase", sizeof(Array), 0,
                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
                           array_slots};
 
-PyType_Slot leaf_slots[] = {
-    {Py_tp_members, leaf_members},
-    {Py_tp_init, reinterpret_cast<void*>(leaf_init)},
-    {Py_tp_dealloc, reinterpret_cast<void*>(row_dealloc<5>)},
-    {Py_tp_traverse, reinterpret_cast<void*>(row_traverse<5>)},
-    {Py_tp_clear, reinterpret_cast<void*>(row_clear<5>)},
-    {Py_tp_doc, const_cast<char*>("A variable: an array with an attached gradient.")},
-    {0, nullptr}};
-PyType_Spec leaf_spec = {"minigluon._core.Leaf", sizeof(TapeLeaf), 0,
-                         Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, leaf_slots};
-
-PyType_Slot entry_slots[] = {
-    {Py_tp_members, entry_members},
-    {Py_tp_init, reinterpret_cast<void*>(entry_init)},
-    {Py_tp_dealloc, reinterpret_cast<void*>(row_dealloc<7>)},
-    {Py_tp_traverse, reinterpret_cast<void*>(row_traverse<7>)},
-    {Py_tp_clear, reinterpret_cast<void*>(row_clear<7>)},
-    {Py_tp_doc, const_cast<char*>("One remembered call.")},
-    {0, nullptr}};
-PyType_Spec entry_spec = {"minigluon._core.Entry", sizeof(TapeEntry), 0,
-                          Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, entry_slots};
-
-PyType_Slot output_slots[] = {
-    {Py_tp_members, output_members},
-    {Py_tp_init, reinterpret_cast<void*>(output_init)},
-    {Py_tp_dealloc, reinterpret_cast<void*>(row_dealloc<2>)},
-    {Py_tp_traverse, reinterpret_cast<void*>(row_traverse<2>)},
-    {Py_tp_clear, reinterpret_cast<void*>(row_clear<2>)},
-    {Py_tp_doc, const_cast<char*>("Output number `index` of an entry.")},
-    {0, nullptr}};
-PyType_Spec output_spec = {"minigluon._core.Output", sizeof(TapeOutput), 0,
-                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, output_slots};
-
 // -- prepared Steps of one operator ---------------------------------------------------------------
 
 // The Steps of an operator by the types and shapes of its inputs and by its attributes.
@@ -855,15 +822,33 @@ PyTypeObject* enter_type(nb::module_& module, PyType_Spec& spec, const char* nam
   return reinterpret_cast<PyTypeObject*>(type);
 }
 
+// A type of the tape: N references and nothing that can be called.
+template <int N>
+PyTypeObject* enter_row(nb::module_& module, const char* full_name, const char* name,
+                        PyMemberDef* members, initproc init, const char* doc) {
+  PyType_Slot slots[] = {{Py_tp_members, members},
+                         {Py_tp_init, reinterpret_cast<void*>(init)},
+                         {Py_tp_dealloc, reinterpret_cast<void*>(row_dealloc<N>)},
+                         {Py_tp_traverse, reinterpret_cast<void*>(row_traverse<N>)},
+                         {Py_tp_clear, reinterpret_cast<void*>(row_clear<N>)},
+                         {Py_tp_doc, const_cast<char*>(doc)},
+                         {0, nullptr}};
+  PyType_Spec spec = {full_name, sizeof(Row<N>), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, slots};
+  return enter_type(module, spec, name);
+}
+
 }  // namespace
 
 void enter_eager(PyObject* raw_module) {
   nb::module_ module = nb::borrow<nb::module_>(raw_module);
   scalar_word = PyUnicode_InternFromString("scalar");
   array_base = enter_type(module, array_spec, "ArrayBase");
-  leaf_type = enter_type(module, leaf_spec, "Leaf");
-  entry_type = enter_type(module, entry_spec, "Entry");
-  output_type = enter_type(module, output_spec, "Output");
+  leaf_type = enter_row<5>(module, "minigluon._core.Leaf", "Leaf", leaf_members,
+                           leaf_init, "A variable: an array with an attached gradient.");
+  entry_type = enter_row<7>(module, "minigluon._core.Entry", "Entry", entry_members,
+                            entry_init, "One remembered call.");
+  output_type = enter_row<2>(module, "minigluon._core.Output", "Output", output_members,
+                             output_init, "Output number `index` of an entry.");
   PyTypeObject* state = enter_type(module, state_spec, "State");
   module.attr("state") = nb::steal(PyObject_CallNoArgs(reinterpret_cast<PyObject*>(state)));
   PyModule_AddFunctions(raw_module, methods);

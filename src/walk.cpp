@@ -244,6 +244,12 @@ bool is_sole(PyArrayObject* array) {
          PyArray_CHKFLAGS(array, NPY_ARRAY_OWNDATA);
 }
 
+// Whether one array can be copied into another byte by byte.
+bool fits(PyArrayObject* to, PyArrayObject* from) {
+  return PyArray_TYPE(to) == PyArray_TYPE(from) && is_dense(to) && is_dense(from) &&
+         PyArray_ISWRITEABLE(to) && same_shape(to, from);
+}
+
 // Write a gradient into its variable's array: by a copy where that is all, else by `deliver`. A
 // big one's memory takes the place of the old where neither is seen by anybody else.
 void deliver_to(nb::handle leaf, nb::handle grad, nb::handle deliver) {
@@ -253,8 +259,7 @@ void deliver_to(nb::handle leaf, nb::handle grad, nb::handle deliver) {
     PyObject* raw = slot(held.ptr(), kData);
     if (PyArray_CheckExact(raw) && PyArray_CheckExact(grad.ptr())) {
       PyArrayObject *to = as_array(raw), *from = as_array(grad.ptr());
-      if (PyArray_TYPE(to) == PyArray_TYPE(from) && is_dense(to) && is_dense(from) &&
-          PyArray_ISWRITEABLE(to) && same_shape(to, from)) {
+      if (fits(to, from)) {
         if (PyArray_NBYTES(to) >= kWorthTaking && is_sole(to) && is_sole(from) &&
             PyArray_ISWRITEABLE(from)) {
           Py_XSETREF(reinterpret_cast<Array*>(held.ptr())->at[kData], Py_NewRef(grad.ptr()));
@@ -296,10 +301,8 @@ PyObject* target_of(nb::handle leaf, nb::handle grad) {
   }
   PyObject* raw = slot(held.ptr(), kData);
   if (!PyArray_CheckExact(raw) || !PyArray_CheckExact(grad.ptr())) return nullptr;
-  PyArrayObject *to = as_array(raw), *from = as_array(grad.ptr());
-  const bool fits = PyArray_TYPE(to) == PyArray_TYPE(from) && is_dense(to) && is_dense(from) &&
-                    PyArray_ISWRITEABLE(to) && same_shape(to, from);
-  return fits && !var_of(variable_of(held.ptr()))->marked() ? raw : nullptr;
+  const bool copied = fits(as_array(raw), as_array(grad.ptr()));
+  return copied && !var_of(variable_of(held.ptr()))->marked() ? raw : nullptr;
 }
 
 // Queue the delivery of gradients that are not there yet; false: nothing was done, because one of

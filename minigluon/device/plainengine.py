@@ -79,8 +79,8 @@ class Var:
     @property
     def busy(self) -> bool:
         """Whether reading now must first wait, or raise a kept error."""
-        return bool(self.uses or self.failure or self.orphan) and (
-            any(use.write for use in list(self.uses)) or bool(self.failure or self.orphan))
+        # uses first: a write that fails meanwhile leaves its failure before it goes
+        return any(use.write for use in list(self.uses)) or bool(self.failure or self.orphan)
 
     @property
     def used(self) -> bool:

@@ -295,6 +295,7 @@ def encdec_valatt(xp: Any, keys_values: Array, attention: Array, *, heads: int) 
     _values_shape([keys_values.shape, attention.shape], {"heads": heads}, 2)
     return _weighted(xp, attention, _part(keys_values, heads, 2, 1), heads)
 
+
 # -- self attention as a whole: in compiled graphs (graph/rewrite.py joins its parts) --------------
 
 def _whole_shape(shapes: Shapes, attrs: Attrs) -> tuple[Shapes, Shapes]:

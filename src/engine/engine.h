@@ -113,13 +113,13 @@ class Engine {
   ~Engine();
 
   int threads() const { return stopped_ ? 0 : threads_.load(); }
-  // How many items, and how many bytes, may wait before `room` says no.
+  // How many items, and how many bytes, may wait before `wait_room` does.
   void limit(std::size_t items, std::size_t bytes);
 
   // Queue an item. With threads it never waits, so that an item may push others.
   ItemPtr push(std::unique_ptr<Work> work, std::vector<VarPtr> reads, std::vector<VarPtr> writes,
                const PushOptions& options = {});
-  // An item that somebody else does: from `started` on, until `end`.
+  // An item that somebody else does: from `wait_started` on, until `end`.
   ItemPtr begin(std::vector<VarPtr> writes, const std::string& what);
   void end(const ItemPtr& item, FaultPtr fault);
 
@@ -128,7 +128,7 @@ class Engine {
   bool wait_room(Clock::time_point deadline);
   bool wait_started(const ItemPtr& item, Clock::time_point deadline);
   bool wait_ended(const ItemPtr& item, Clock::time_point deadline);
-  // For all writes (for all uses, too) that were pushed before `ticket(var)` was asked.
+  // For all writes (for all uses, too) that were pushed before `ticket()` was asked.
   uint64_t ticket();
   bool wait_var(Var& var, bool to_write, uint64_t before, Clock::time_point deadline);
   bool wait_all(Clock::time_point deadline);  // inside an item: for what came before it
@@ -138,7 +138,7 @@ class Engine {
   void fail(Var& var, FaultPtr fault);
   // Faults that nobody has seen; they are forgotten here.
   std::vector<FaultPtr> unseen();
-  // What the last unfinished write of a variable (of all, without one) is; empty: there is none.
+  // What the first unfinished use of a variable (of all, without one) is; empty: there is none.
   std::string pending(Var* var);
   // The write that a fork has cut off from this process; empty: none.
   std::string orphan(Var& var);

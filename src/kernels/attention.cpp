@@ -1,18 +1,13 @@
 // Multi-head attention on interleaved projections, its parts and the whole, and the gradients.
 #include <algorithm>
 
+#include "kernels/rows.h"
 #include "kernels/sets.h"
 #include "parallel.h"
 #include "registry.h"
 
 namespace mg {
 namespace {
-
-struct Rows {
-  int64_t outer = 1, count = 1, inner = 1;
-};
-using RowPass = void (*)(const Rows& rows, const void* const* in, void* const* out, int64_t begin,
-                         int64_t end);
 
 enum class AttentionCall { scores, weighted, scores_grad, weighted_grad, whole, whole_grad };
 

@@ -1,8 +1,8 @@
 // Casts between element types.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
-#include "kernels/half.h"
 #include "kernels/sets.h"
 #include "parallel.h"
 #include "registry.h"
@@ -10,13 +10,20 @@
 namespace mg {
 namespace {
 
+struct Half {  // float16
+  uint16_t bits;
+};
+
+// A row of n numbers of one type to another, as NumPy's astype does it.
+using CastLoop = void (*)(const void* from, void* to, int64_t n);
+
 #define MG_ISA_FILE "kernels/cast.inl"
 #include "kernels/each_set.h"
 
 class Cast final : public Step {
  public:
   Cast(const Desc& from, const Desc& to)
-      : loop_(cast_loop(from.dtype, to.dtype)), size_(from.size()), from_(size_of(from.dtype)),
+      : loop_(MG_PICK(loop_of)(from.dtype, to.dtype)), size_(from.size()), from_(size_of(from.dtype)),
         to_(size_of(to.dtype)) {}
 
   // Each number is read before it is written, and a larger one never lies over a smaller one.
@@ -49,20 +56,4 @@ MG_KERNEL("_cast_like", make);
 MG_KERNEL("amp_cast", make);
 
 }  // namespace
-
-CastLoop cast_loop(DType from, DType to) {
-  static const auto find = MG_PICK(loop_of);
-  return find(from, to);
-}
-
-void half_to_float(const Half* from, float* to, int64_t n) {
-  static const auto loop = MG_PICK(halves_to_floats);
-  loop(from, to, n);
-}
-
-void float_to_half(const float* from, Half* to, int64_t n) {
-  static const auto loop = MG_PICK(floats_to_halves);
-  loop(from, to, n);
-}
-
 }  // namespace mg

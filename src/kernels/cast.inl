@@ -41,6 +41,7 @@ MG_INLINE Half to_half(float value) {
   return {static_cast<uint16_t>(result | sign)};
 }
 
+// Rows; by the machine's instructions where it has them.
 void halves_to_floats(const Half* from, float* to, int64_t n) {
   int64_t i = 0;
 #if MG_WIDTH == 64
@@ -55,6 +56,7 @@ void halves_to_floats(const Half* from, float* to, int64_t n) {
   for (; i < n; ++i) to[i] = to_float(from[i]);
 }
 
+// Rounded to even, nan stays nan.
 void floats_to_halves(const float* from, Half* to, int64_t n) {
   int64_t i = 0;
 #if MG_WIDTH == 64

@@ -98,7 +98,7 @@ MG_INLINE void taps(const Correlation& g, const float* image, const float* dy, f
   }
 }
 
-// All kernel columns of a row; those of FT filters that TT columns leave accumulators for.
+// All kernel columns of a row, as many at a time as FT filters leave accumulators for.
 template <int FT>
 MG_INLINE void tap_row(const Correlation& g, const float* image, const float* dy, float* sums,
                        int64_t ky, int64_t y0, int64_t y1) {
@@ -113,7 +113,7 @@ MG_INLINE void tap_row(const Correlation& g, const float* image, const float* dy
   for (; kx < g.kw; ++kx) taps<FT, 1>(g, image, dy, sums + kx * kBlock, ky, kx, y0, y1);
 }
 
-// The gradients of the weights of `width` filters at channels c0 to c1. The rows of dy stay in
+// The gradients of the weights of FT filters at channels c0 to c1. The rows of dy stay in
 // the first cache while they meet every channel and row of the kernel, so the sums of these lie
 // in memory meanwhile: 16 lanes for each weight.
 template <int FT>

@@ -13,7 +13,7 @@ MG_INLINE void put(float* p, Lane v) { *reinterpret_cast<LooseLane*>(p) = v; }
 // a stretch of each is copied to where one pointer reaches them all.
 template <int MR, int NR>
 void sums(const float* weight, int64_t filters, int64_t taps, const float* columns,
-                    int64_t pitch, float* out) {
+          int64_t pitch, float* out) {
   constexpr int kStretch = 64;
   alignas(64) float near[MR * kStretch];
   Lane sum[MR][NR] = {};

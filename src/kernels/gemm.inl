@@ -1,5 +1,6 @@
 // The loops of gemm.cpp, for one instruction set. Included several times: no include guard.
 #include "kernels/vec.inl"
+#include "kernels/exchange.inl"
 
 template <class T>
 struct Tiles {
@@ -50,29 +51,6 @@ struct Tiles {
 
   // -- turning B ----------------------------------------------------------------------------------
 
-  typedef typename Vec<T>::I I;
-
-  // rows[j][p] -> rows[p][j], N by N in registers, by exchanging ever smaller halves.
-  template <int S>
-  static MG_INLINE void exchange(V (&rows)[N]) {
-    if constexpr (S > 0) {
-      I low, high;
-#pragma GCC unroll 16
-      for (int l = 0; l < N; ++l) {
-        low[l] = l & S ? N + (l ^ S) : l;
-        high[l] = l & S ? N + l : l ^ S;
-      }
-#pragma GCC unroll 16
-      for (int i = 0; i < N; ++i) {
-        if (i & S) continue;
-        const V one = rows[i], other = rows[i + S];
-        rows[i] = __builtin_shuffle(one, other, low);
-        rows[i + S] = __builtin_shuffle(one, other, high);
-      }
-      exchange<S / 2>(rows);
-    }
-  }
-
   // `count` rows of (.., k) as the columns of a panel (k, width); missing ones become 0.
   static void turn(const T* from, int64_t row, int64_t count, int64_t k, T* to, int64_t width) {
     for (int64_t j = 0; j < width; j += N) {
@@ -82,7 +60,7 @@ struct Tiles {
         V rows[N];
 #pragma GCC unroll 16
         for (int i = 0; i < N; ++i) rows[i] = load<T>(from + (j + i) * row + p);
-        exchange<N / 2>(rows);
+        exchange<T>(rows);
 #pragma GCC unroll 16
         for (int i = 0; i < N; ++i) store<T>(to + (p + i) * width + j, rows[i]);
       }
@@ -92,6 +70,7 @@ struct Tiles {
       }
     }
   }
+
   template <int NV, bool PART>
   static MG_INLINE void strip(const Matrices<T>& g, const T* a, const T* b, int64_t b_step, T* c,
                               const T* bias, int64_t rows, int64_t k, bool more, int last) {
@@ -205,7 +184,6 @@ struct Tiles {
       dot_rows<2>(g, a + i * g.a_row, b, c + i * g.c_row, bias, columns);
     for (; i < rows; ++i) dot_rows<1>(g, a + i * g.a_row, b, c + i * g.c_row, bias, columns);
   }
-
 };
 
 template <class T>

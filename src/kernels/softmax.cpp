@@ -3,19 +3,13 @@
 #include <type_traits>
 
 #include "kernels/places.h"
+#include "kernels/rows.h"
 #include "kernels/sets.h"
 #include "parallel.h"
 #include "registry.h"
 
 namespace mg {
 namespace {
-
-struct Rows {
-  int64_t outer = 1, count = 1, inner = 1;
-};
-
-using RowPass = void (*)(const Rows& rows, const void* const* in, void* const* out, int64_t begin,
-                         int64_t end);
 
 #define MG_ISA_FILE "kernels/softmax.inl"
 #include "kernels/each_set.h"

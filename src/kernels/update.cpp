@@ -52,10 +52,13 @@ Operand prepared(Writer& w, const Settings& s) {
   return clipped(w, w(Word::mul, w.a(1), s.rescale), s.clip);
 }
 
+// g + wd weight
+Operand with_decay(Writer& w, const Settings& s, Operand g) {
+  return s.wd != 0 ? w(Word::add, w(Word::mul, w.a(0), s.wd), g) : g;
+}
+
 Operand decayed(Writer& w, const Settings& s) {
-  Operand g = w(Word::mul, w.a(1), s.rescale);
-  if (s.wd != 0) g = w(Word::add, w(Word::mul, w.a(0), s.wd), g);
-  return clipped(w, g, s.clip);
+  return clipped(w, with_decay(w, s, w(Word::mul, w.a(1), s.rescale)), s.clip);
 }
 
 // state = decay state + (1 - decay) fresh; the decay as MXNet keeps it, a float
@@ -91,9 +94,7 @@ Program sgd_mom(const Attrs& attrs) {
 Program nag_mom(const Attrs& attrs) {
   Writer w;
   const Settings s(attrs);
-  Operand g = prepared(w, s);
-  if (s.wd != 0) g = w(Word::add, w(Word::mul, w.a(0), s.wd), g);
-  g = w(Word::mul, g, s.lr);
+  const Operand g = w(Word::mul, with_decay(w, s, prepared(w, s)), s.lr);
   const Operand ahead = w(Word::add, w.a(0), w(Word::mul, w.a(2), s.momentum * s.momentum));
   const Operand fresh = w(Word::sub, ahead, w(Word::mul, g, s.momentum + 1));
   Operand mom = w(Word::sub, w(Word::mul, w.a(2), s.momentum), g);
@@ -158,8 +159,7 @@ Program signsgd(const Attrs& attrs) {
 Program signum(const Attrs& attrs) {
   Writer w;
   const Settings s(attrs);
-  Operand g = prepared(w, s);
-  if (s.wd != 0) g = w(Word::add, w(Word::mul, w.a(0), s.wd), g);
+  const Operand g = with_decay(w, s, prepared(w, s));
   const Operand mom = w(Word::sub, w(Word::mul, w.a(2), s.momentum), w(Word::mul, g, 1 - s.momentum));
   const Operand kept = w(Word::mul, w.a(0), 1.0 - s.lr * attrs.get<double>("wd_lh", 0));
   w.program.outputs = {w(Word::add, kept, w(Word::mul, w(Word::sign, mom), s.lr)), mom};
@@ -217,18 +217,18 @@ const std::map<std::string, UpdateRule>& rules() {
 class Update final : public Step {
  public:
   Update(const UpdateRule& rule, const Desc& weight)
-      : rule_(rule), weight_(weight), states_(rule.states) {}
+      : rule_(rule), weight_(weight) {}
 
   bool adjust(const Attrs& attrs) override {
     Program program = rule_.program(attrs);
-    program.inputs = 2 + states_;
-    const std::vector<Desc> in(static_cast<size_t>(2 + states_), weight_);
-    const std::vector<Desc> out(static_cast<size_t>(1 + states_), weight_);
+    program.inputs = 2 + rule_.states;
+    const std::vector<Desc> in(static_cast<size_t>(2 + rule_.states), weight_);
+    const std::vector<Desc> out(static_cast<size_t>(1 + rule_.states), weight_);
     auto step = elementwise::make_step(
         std::move(program), in, std::vector<std::vector<int64_t>>(in.size(), weight_.shape), out,
         true);
     if (step == nullptr) return false;
-    for (int i = 0; i < states_; ++i)
+    for (int i = 0; i < rule_.states; ++i)
       if (!step->inplace(2 + i, 1 + i)) return false;
     step_ = std::move(step);
     return true;
@@ -240,14 +240,13 @@ class Update final : public Step {
 
   void run(const void* const* in, void* const* out, void* scratch) override {
     void* results[5] = {out[0]};
-    for (int i = 0; i < states_; ++i) results[i + 1] = mutable_in<void>(in[2 + i]);
+    for (int i = 0; i < rule_.states; ++i) results[i + 1] = mutable_in<void>(in[2 + i]);
     step_->run(in, results, scratch);
   }
 
  private:
   UpdateRule rule_;
   Desc weight_;
-  int states_;
   std::unique_ptr<Step> step_;
 };
 

@@ -290,16 +290,6 @@ class Conv final : public Step {
   Call call_;
 };
 
-std::unique_ptr<Conv> attempt(Kind kind, const Problem& problem, Inside inside) {
-  try {
-    auto made = std::make_unique<Conv>(kind, problem, inside);
-    if (made->slow()) return nullptr;
-    return made;
-  } catch (const dnnl::error&) {
-    return nullptr;  // a case oneDNN has no implementation for
-  }
-}
-
 // How long this thread has computed: other processes may be running.
 double busy_seconds() {
   timespec now{};
@@ -358,16 +348,16 @@ std::unique_ptr<Step> choose(Kind kind, const Problem& problem, const std::vecto
   // Channels last runs well as it is, except where turning the weights is most of the work.
   const bool heavy = elements(problem.w) > elements(problem.x);
   std::unique_ptr<Conv> best;
-  if (problem.last && !heavy) best = attempt(kind, problem, Inside::given);
+  if (problem.last && !heavy) best = attempt<Conv>(kind, problem, Inside::given);
   if (best) return best;
   static std::mutex lock;
   static std::map<std::vector<int64_t>, Inside> known;
   const std::lock_guard<std::mutex> guard(lock);
   const auto found = known.find(fingerprint(kind, problem));
-  if (found != known.end()) return attempt(kind, problem, found->second);
+  if (found != known.end()) return attempt<Conv>(kind, problem, found->second);
   double least = 0.0;
   for (Inside inside : {Inside::given, Inside::any, Inside::other}) {
-    auto other = attempt(kind, problem, inside);
+    auto other = attempt<Conv>(kind, problem, inside);
     if (!other) continue;
     const double time = seconds(*other, in, out);
     if (!best || time < 0.95 * least) {

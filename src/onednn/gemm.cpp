@@ -63,13 +63,7 @@ std::unique_ptr<Step> make(const std::vector<Desc>& in, const std::vector<Desc>&
                            const Attrs& attrs) {
   const std::optional<Product> wanted = product_of(in, out, attrs);
   if (!wanted || in[0].dtype != DType::f32) return nullptr;
-  try {
-    auto made = std::make_unique<Gemm>(*wanted);
-    if (made->slow()) return nullptr;
-    return made;
-  } catch (const dnnl::error&) {
-    return nullptr;  // a case oneDNN has no implementation for
-  }
+  return attempt<Gemm>(*wanted);
 }
 
 MG_KERNEL("FullyConnected", make<fc_product>);

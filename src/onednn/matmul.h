@@ -11,7 +11,7 @@ namespace mg::onednn {
 Layout matrix(int64_t rows, int64_t columns, int64_t stride);
 // The matrix whose columns are the rows of the stored one: (rows, columns) is stored (columns, rows).
 Layout turned(int64_t rows, int64_t columns, int64_t stride);
-// The layout that suits the product best: `pack` brings a matrix into it.
+// The layout that suits the product best: a Reorder brings a matrix into it.
 Layout packed(int64_t rows, int64_t columns);
 
 // C = A B [+ bias] or C += A B.

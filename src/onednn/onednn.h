@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <dnnl.hpp>
@@ -36,6 +38,17 @@ dnnl::primitive_attr user_scratch();
 
 // Whether an implementation is only oneDNN's slow reference.
 bool is_reference(const char* implementation);
+
+// A Step of this class; null where oneDNN has no implementation for the case, or only a slow one.
+template <class Made, class... Given>
+std::unique_ptr<Made> attempt(Given&&... given) {
+  try {
+    auto made = std::make_unique<Made>(std::forward<Given>(given)...);
+    return made->slow() ? nullptr : std::move(made);
+  } catch (const dnnl::error&) {
+    return nullptr;
+  }
+}
 
 // A primitive and the layouts of its arguments; run() takes one pointer for each, in order.
 class Call {

@@ -199,13 +199,7 @@ std::unique_ptr<Step> make(const std::vector<Desc>& in, const std::vector<Desc>&
   }
   const bool training = attrs.get<bool>("training", true);
   if (training && net->p >= 1) return nullptr;  // draw_mask takes chances below 1
-  try {
-    auto made = std::make_unique<Forward>(*net, training);
-    if (made->slow()) return nullptr;
-    return made;
-  } catch (const dnnl::error&) {
-    return nullptr;  // a case oneDNN has no implementation for
-  }
+  return attempt<Forward>(*net, training);
 }
 
 MG_KERNEL("RNN", make);

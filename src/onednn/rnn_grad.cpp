@@ -207,13 +207,7 @@ std::unique_ptr<Step> make(const std::vector<Desc>& in, const std::vector<Desc>&
       in[6].size() != std::max<int64_t>(1, net->reserve)) {
     return nullptr;
   }
-  try {
-    auto made = std::make_unique<Backward>(*net);
-    if (made->slow()) return nullptr;
-    return made;
-  } catch (const dnnl::error&) {
-    return nullptr;  // a case oneDNN has no implementation for
-  }
+  return attempt<Backward>(*net);
 }
 
 MG_KERNEL("_rnn_grad", make);

@@ -265,17 +265,12 @@ def test_writing_what_a_queued_backward_reads_comes_after_it(which):
     expected = _gradients(net, x, on=False)
     kept = {}
 
-    def forward(*args):
-        kept["output"] = net_call(*args)
-        return kept["output"]
-
-    net_call = net
-
     class Wrapped:
         collect_params = net.collect_params
 
         def __call__(self, data):
-            return forward(data)
+            kept["output"] = net(data)
+            return kept["output"]
 
     def write(held):
         target = {"data": x, "weight": net[0].weight.data(), "output": kept.get("output")}[which]

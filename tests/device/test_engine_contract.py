@@ -33,7 +33,8 @@ def engine(request):
     made.set_threads(2)
     yield made
     made.set_threads(before)
-    made.limit(64, 512 << 20)
+    made.limit(64, 64 << 20)
+    made.setup(door._forked, door._too_long, door._patience)
 
 
 def push(engine, fn, reads=(), writes=(), priority=0):

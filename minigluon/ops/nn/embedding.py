@@ -97,11 +97,10 @@ def embedding_grad(
     dtype: DType = "float32", sparse_grad: bool = False,  # type: ignore[assignment]
 ) -> Any:
     """Gradient of Embedding for its table: each row's gradients summed."""
-    wide = xp.float32 if weight.dtype == xp.float16 else weight.dtype
-    total = xp.zeros(weight.shape, wide)
-    found, sums = _summed(xp, dy, data, input_dim, output_dim, wide)
-    total[found] = sums
-    return total.astype(weight.dtype, copy=False)
+    total = xp.zeros(weight.shape, weight.dtype)
+    rows, sums = _summed(xp, dy, data, weight)
+    total[rows] = sums
+    return total
 
 
 @operator("_embedding_grad_rows", infer=like_shape(2), gives_stored=True,
@@ -111,13 +110,13 @@ def embedding_grad_rows(
     dtype: DType = "float32", sparse_grad: bool = True,  # type: ignore[assignment]
 ) -> Any:
     """Gradient of Embedding for its table: a row_sparse array of the rows looked up."""
-    wide = xp.float32 if weight.dtype == xp.float16 else weight.dtype
-    rows, sums = _summed(xp, dy, data, input_dim, output_dim, wide)
-    return RowSparse(weight.shape, rows, sums.astype(weight.dtype, copy=False))
+    return RowSparse(weight.shape, *_summed(xp, dy, data, weight))
 
 
-def _summed(xp: Any, dy: Any, data: Any, input_dim: int, output_dim: int, dtype: Any
-            ) -> tuple[Any, Any]:
-    """The rows looked up, each once, and the sums of their gradients."""
-    rows = _rows(xp, data, input_dim).reshape(-1)
-    return row_sums(xp, rows, dense_of(xp, dy).reshape(-1, output_dim), dtype)
+def _summed(xp: Any, dy: Any, data: Any, weight: Any) -> tuple[Any, Any]:
+    """The rows looked up, each once, and the sums of their gradients, float16 added in float32."""
+    count, width = weight.shape
+    rows, sums = row_sums(xp, _rows(xp, data, count).reshape(-1),
+                          dense_of(xp, dy).reshape(-1, width),
+                          xp.float32 if weight.dtype == xp.float16 else weight.dtype)
+    return rows, sums.astype(weight.dtype, copy=False)

@@ -137,7 +137,7 @@ class Machine final : public Step {
     return true;
   }
 
-  bool may_share(int input, int output) const {
+  bool inplace(int input, int output) const override {
     if (accesses_[input].kind != Access::full) return false;
     const Operand& result = program_.outputs[output];
     for (size_t i = 0; i < program_.code.size(); ++i)
@@ -148,8 +148,6 @@ class Machine final : public Step {
       }
     return true;
   }
-
-  bool inplace(int input, int output) const override { return may_share(input, output); }
 
   void run(const void* const* in, void* const* out, void*) override {
     parallel_for(
@@ -354,7 +352,7 @@ class MachineSweep final : public Sweep {
     machine_.sweep(in, out, begin, end, numbers);
   }
   double cost() const override { return machine_.cost(); }
-  bool inplace(int input, int output) const override { return machine_.may_share(input, output); }
+  bool inplace(int input, int output) const override { return machine_.inplace(input, output); }
 
  private:
   Machine<T> machine_;
