@@ -22,6 +22,7 @@ from ..ops import namespace as _namespace
 from ..ops import subspaces as _subspaces
 from ..ops.storage import Csr, RowSparse, Stored, stored_as
 from .creation import BINARY_FUNCTIONS as _BINARY
+from .creation import zeros as _zeros
 from .ndarray import NDArray, nd_call, sparse_class, wrap
 from .stored import BaseSparseNDArray, CSRNDArray, RowSparseNDArray
 
@@ -198,13 +199,8 @@ def _rows_of(data: Any, indices: Any, *, shape: Any, ctx: Any, dtype: Any) -> Ro
 def zeros(stype: str, shape: Any, ctx: Context | None = None, dtype: Any = None) -> NDArray:
     """An array of zeros. Args: stype ('row_sparse', 'csr', 'default'), shape, ctx, dtype."""
     if stype == "default":
-        return _zeros_dense(shape, ctx, dtype)
+        return _zeros(shape, _context(ctx), dtype)
     return sparse_class(stype).empty(shape, _context(ctx), dtype)  # type: ignore[no-any-return]
-
-
-def _zeros_dense(shape: Any, ctx: Context | None, dtype: Any) -> NDArray:
-    ctx = _context(ctx)
-    return NDArray(device_of(ctx).xp.zeros(shape, dtype_name(dtype or "float32")), ctx)
 
 
 def empty(stype: str, shape: Any, ctx: Context | None = None, dtype: Any = None) -> NDArray:

@@ -301,8 +301,6 @@ def row_sums(xp: Any, rows: Any, values: Any, dtype: Any = None) -> tuple[Any, A
     [[1, 3], [[2.0], [5.0]]]
     """
     rows = rows.astype(xp.int64, copy=False)
-    if not rows.shape[0]:
-        return rows, values
     if bool((rows[1:] > rows[:-1]).all()):
         return rows, values
     order = xp.argsort(rows, kind="stable")
@@ -323,9 +321,9 @@ def rows_of(xp: Any, array: Any, wanted: Any) -> Any:
     """The rows `wanted` of a dense or row_sparse array, as a new dense one; absent ones are 0."""
     if not isinstance(array, RowSparse):
         return array[wanted]
-    places, there = found_rows(xp, array, wanted)
     if not array.indices.shape[0]:
         return xp.zeros((wanted.shape[0], *array.shape[1:]), array.dtype)
+    places, there = found_rows(xp, array, wanted)
     taken = array.data[places]
     if not bool(there.all()):
         taken[~there] = 0

@@ -191,3 +191,24 @@ def test_in_a_job(native):
     with Job(JOB, workers=2, servers=2, env={"MINIGLUON_NATIVE": native}) as job:
         job.succeed(60)
         assert "fine" in job.text("worker 0")
+
+
+NAMES = """
+from minigluon.kvstore.dist import client
+client._NAMED = 4
+kv = mx.kv.create("dist_sync")
+kv.init([0, 1, 2], [nd.zeros((4,))] * 3)
+for keys in ([0, 1], [2, 1, 0], [0, 1]):       # two parts, then three: too many for a number
+    for step in range(4):
+        outs = [nd.zeros((4,)) for _ in keys]
+        kv.pushpull(keys, [nd.ones((4,)) * (key + step) for key in keys], out=outs)
+        for key, out in zip(keys, outs):
+            assert (out.asnumpy() == kv.num_workers * (key + step)).all(), (keys, step, out)
+    kv._repeats.forget()                        # the same list keeps its number
+assert [number & 0xff for number in kv._client._bundles.values()] == [1], kv._client._bundles
+"""
+
+
+def test_a_worker_names_so_many_parts_and_no_more():
+    with Job(NAMES, workers=2, servers=1) as job:
+        job.succeed(60)

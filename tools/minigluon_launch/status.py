@@ -32,4 +32,4 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         if not options.watch:
             return 0
-        time.sleep(options.watch)
+        time.sleep(options.watch)  # the pace asked for; nothing is waited for

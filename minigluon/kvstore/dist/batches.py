@@ -176,7 +176,8 @@ def sinks(
 def _write(array: NDArray, value: np.ndarray[Any, Any]) -> None:
     raw = array._data
     if isinstance(raw, Stored):
-        fill(device_of(array.context).xp, raw, device_of(array.context).array(value))
+        device = device_of(array.context)
+        fill(device.xp, raw, device.array(value))
         return
     if isinstance(raw, np.ndarray):
         raw[...] = value

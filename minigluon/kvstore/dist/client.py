@@ -11,7 +11,7 @@ import os
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,7 @@ _TICK = 0.2
 _SLACK = 2.0       # the scheduler's own deadlines come first: it knows more
 _VERDICT = 3.0     # how long the scheduler may take to say what happened
 _WINDOW = 1 << 20  # P3: bytes under way for each server
+_NAMED = 1 << 18   # parts in lists that servers know by number, all lists together
 _FORCE = 4.0       # how long a script may fail to notice that the job is over
 
 
@@ -69,7 +70,8 @@ class Client:
         self._over = threading.Event()
         self._verdict: tuple[float, Failure] | None = None
         self._leaving = False
-        self._barriers = self._bundles = 0
+        self._barriers = self._named = 0
+        self._bundles: dict[tuple[Node, tuple[tuple[int, int], ...]], int] = {}
         self._beat = self._began = time.monotonic()
         self._warned = 0.0
         self._thread = threading.Thread(target=self._run, name="minigluon-kvstore", daemon=True)
@@ -208,10 +210,21 @@ class Client:
         message = say.Barrier(0, self._barriers)
         self.wait(self.request(SCHEDULER, message, f"barrier {self._barriers}"))
 
-    def next_bundle(self) -> int:
-        """A number for a list of keys."""
-        self._bundles += 1
-        return say.BUNDLE | self._bundles
+    def bundle(self, node: Node, items: Sequence[say.Item]) -> int | None:
+        """The number by which a server knows these parts, told to it when it is new.
+
+        Servers keep such lists until the job ends (a request sent again may refer to one), so the
+        same list never gets a second number, and there are at most `_NAMED` parts; then None.
+        """
+        parts = node, tuple((item.key, item.part) for item in items)
+        number = self._bundles.get(parts)
+        if number is None and self._named + len(items) <= _NAMED:
+            number = say.BUNDLE | (len(self._bundles) + 1)
+            message = say.Bundle(0, number, tuple(items))
+            self.request(node, message, "naming a list of keys", None, self.push_failed)
+            self._bundles[parts] = number
+            self._named += len(items)
+        return number
 
     def push_failed(self, error: KVStoreError) -> None:
         """A push was refused: nobody waits for it, so the next call has to tell."""

@@ -32,7 +32,7 @@ class Groups:
     def __init__(self, allocate: Callable[..., np.ndarray[Any, Any]]) -> None:
         self.allocate = allocate
         self._groups: dict[tuple[Place, ...], Shard] = {}
-        self._splits: dict[tuple[Place, ...], int] = {}
+        self._splits: dict[tuple[Place, ...], int] = {}  # of lists that workers have named only
         self._count = 0
 
     @property

@@ -588,6 +588,5 @@ CONTROL_MESSAGES: tuple[type[Message], ...] = (
     SetCompression, Command, CountDead, Report,
 )
 ARRAY_MESSAGES: tuple[type[Message], ...] = (
-    Init, Push, Pull, PushPull, PushRows, PullRows, Bundle, Values, States,
-    LoadStates,
+    Init, Push, Pull, PushPull, PushRows, PullRows, Bundle, Values, States, LoadStates,
 )

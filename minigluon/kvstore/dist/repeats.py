@@ -113,7 +113,8 @@ class Repeats:
         filled = None if outs is None else list(map(NDArray._to_write, outs))
         if not all(plan.fits(raws) for raws in (sent, filled) if raws is not None):
             return False
-        self._name(plan)
+        if not self._name(plan):
+            return False
         client = self.store._client
         if sent is not None:
             client.make_room()
@@ -154,31 +155,30 @@ class Repeats:
         found = [home for home in homes if home is not None]
         if len(found) != len(names) or len(set(names)) != len(names) or not names:
             return None
-        if isinstance(priority, tuple):
-            return None if len(priority) != len(names) else self._keep(names, priority, found)
-        return self._keep(names, priority, found)
-
-    def _keep(self, names: Names, priority: Any, homes: list[Home]) -> _Plan:
+        if isinstance(priority, tuple) and len(priority) != len(names):
+            return None
         self.store._client.requests.drop_spare()  # messages will have other sizes
-        plan = self._plans[names, priority] = _Plan(homes)
+        plan = self._plans[names, priority] = _Plan(found)
         return plan
 
     def forget(self) -> None:
         """Keys have moved."""
         self._plans.clear()
 
-    def _name(self, plan: _Plan) -> None:
-        """Tell the servers which parts come together, where they have not been told."""
+    def _name(self, plan: _Plan) -> bool:
+        """Have servers know which parts come together; False: they know too many lists already."""
         for flat in plan.flats:
-            if flat.item is None and len(flat.items) == 1:
+            if flat.item is not None:
+                continue
+            if len(flat.items) == 1:
                 flat.item = flat.items[0]
-            elif flat.item is None:
-                client = self.store._client
-                number = client.next_bundle()
-                client.request(flat.server, say.Bundle(0, number, tuple(flat.items)),
-                               "naming a list of keys", None, client.push_failed)
-                count = sum(item.stop - item.start for item in flat.items)
-                flat.item = Item(number, 0, 0, count, flat.items[0].dtype, (count,))
+                continue
+            number = self.store._client.bundle(flat.server, flat.items)
+            if number is None:
+                return False
+            count = sum(item.stop - item.start for item in flat.items)
+            flat.item = Item(number, 0, 0, count, flat.items[0].dtype, (count,))
+        return True
 
     def _gather(self, flat: _Flat, raws: list[Array], buffers: list[Array]) -> Array:
         """The numbers of a message, in memory that does not change."""
@@ -191,9 +191,7 @@ class Repeats:
         else:
             buffers.append(self.store._client.requests.buffer(flat.size))
             made = buffers[0].view(item.dtype).reshape(item.shape)
-        if core is not None:
-            core.kv_gather(made, pieces)
-        else:
+        if core is None or not core.kv_gather(made, pieces):
             np.concatenate([piece.reshape(-1) for piece in pieces], out=made.reshape(-1))
         return made
 
@@ -256,4 +254,3 @@ def _arrays(value: Any, single: bool) -> list[NDArray] | None:
                  for one in several]
         kinds = set(map(type, found))
     return found if all(issubclass(kind, NDArray) for kind in kinds) else None
-

@@ -46,12 +46,11 @@ class RowTraffic:
         for key, arrays in grouped.items():
             store._check(store._known(key), arrays, "push")
         client.make_room()
+        store._count_steps(list(grouped))
         for key, arrays in grouped.items():
             rows, values = numbered(arrays[0] if len(arrays) == 1 else store._sum(arrays))
             for server, items, _, _ in cut(store._homes[key], rows, values):
                 messages.setdefault(server, []).extend(items)
-            store._steps[key] = store._steps.get(key, 0) + 1
-            client.step, client.key = store._steps[key], str(key)
         what = f"push of rows of {store._what(list(grouped))}"
         for server, items in messages.items():
             self.sent_bytes += _bytes(items)

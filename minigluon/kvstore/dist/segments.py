@@ -35,6 +35,9 @@ def available() -> bool:
 class Arena:
     """This process' own segments, and arrays in them.
 
+    Memory is used again for arrays of about the same size (whole pages), never given back: what is
+    held is, size by size, the most that was in use at once.
+
     >>> arena = Arena()
     >>> array = arena.array((3, 5), "float32")
     >>> arena.find(array.data.cast("B"))

@@ -50,7 +50,7 @@ class _Client:
         self.regimes: dict[int, Regime] = {}             # what it has set, by store
         self.left: set[int] = set()                      # stores it is done with
         self.codecs: dict[int, Codec] = {}               # how its gradients are packed, by store
-        self.bundles: dict[int, tuple[Place, ...]] = {}  # its names for lists of parts
+        self.bundles: dict[int, tuple[Place, ...]] = {}  # its lists of parts (Client.bundle: bounded)
         self.gone = False
         self.step = 0
         self.key = ""
@@ -259,8 +259,8 @@ class ServerState:
             items = tuple(shard.lend() for shard in asked)
             return [Send(client.uid, say.Values(message.seq, items))]
         if isinstance(message, say.PullRows):
-            rows = zip(message.items, self._asked(message), strict=True)
-            items = tuple(self._rows_of(item).lend_rows(asked) for item, asked in rows)
+            pairs = zip(*self._asked(message), strict=True)
+            items = tuple(shard.lend_rows(rows) for shard, rows in pairs)
             return [Send(client.uid, say.Values(message.seq, items))]
         if isinstance(message, say.Goodbye):
             return [Send(client.uid, say.Farewell(message.seq))]
@@ -273,10 +273,7 @@ class ServerState:
     # -- values ---------------------------------------------------------------------------------
 
     def _find(self, item: Item) -> Shard:
-        shard = self.shards.get((item.key, item.part))
-        if shard is None:
-            raise Refusal(f"server {self.rank} holds no key number {item.key}, part {item.part}")
-        self._alone(shard)
+        shard = self._held(item)
         if (shard.place.shape, shard.place.dtype) != (item.shape, item.dtype):
             raise Refusal(
                 f"key {shard.name}: expected shape {shard.place.shape} and type "
@@ -389,17 +386,17 @@ class ServerState:
             raise Refusal("push of rows: row numbers without rows")
         pieces: list[tuple[Shard, Any]] = []
         for numbers, values in zip(message.items[::2], message.items[1::2], strict=True):
-            shard = self._rows_of(numbers)
+            shard = self._held(numbers)
             place = shard.place
             pieces.append((shard, checked(place.shape, place.dtype, shard.name, numbers, values)))
         want = Want(client.uid, client.rank, message.seq, len(pieces))
         return self._enter(client, want, pieces, now, _bytes(message.items))
 
-    def _rows_of(self, numbers: Item) -> Shard:
-        shard = self.shards.get((numbers.key, numbers.part))
+    def _held(self, item: Item) -> Shard:
+        """The shard that an item is about, by itself."""
+        shard = self.shards.get((item.key, item.part))
         if shard is None:
-            raise Refusal(f"server {self.rank} holds no key number {numbers.key}, "
-                          f"part {numbers.part}")
+            raise Refusal(f"server {self.rank} holds no key number {item.key}, part {item.part}")
         return self._alone(shard)
 
     def _enter(
@@ -511,13 +508,14 @@ class ServerState:
         return self._await(client, message.seq, shards, None, now)
 
     def _pull_rows(self, client: _Client, message: say.PullRows, now: float) -> list[Action]:
-        shards = [self._rows_of(item) for item in message.items]
-        return self._await(client, message.seq, shards, self._asked(message), now)
+        shards, rows = self._asked(message)
+        return self._await(client, message.seq, shards, rows, now)
 
-    def _asked(self, message: say.PullRows) -> list[Array]:
-        shards = [self._rows_of(item) for item in message.items]
-        return [checked(shard.place.shape, shard.place.dtype, shard.name, item, None)
-                for shard, item in zip(shards, message.items, strict=True)]
+    def _asked(self, message: say.PullRows) -> tuple[list[Shard], list[Array]]:
+        """The shards of a request for rows, and the numbers of the rows."""
+        shards = [self._held(item) for item in message.items]
+        return shards, [checked(shard.place.shape, shard.place.dtype, shard.name, item, None)
+                        for shard, item in zip(shards, message.items, strict=True)]
 
     def _await(
         self, client: _Client, seq: int, shards: list[Shard], rows: list[Array] | None, now: float
@@ -607,9 +605,9 @@ class ServerState:
     def _command(self, client: _Client, message: say.Command, now: float) -> list[Action]:
         """One of MXNet's commands; a worker says only those that are not messages of their own."""
         ack = Send(client.uid, say.Ack(message.seq))
-        store = [shard for shard in self.shards.values() if shard.store == message.store]
         if message.head == Head.SYNC_MODE:
-            if any(not shard.sync for shard in store):
+            if any(shard.store == message.store and not shard.sync
+                   for shard in self.shards.values()):
                 raise Refusal("command 3 (sync mode): this store is asynchronous; the type of a "
                               "store says how it merges, create a dist_sync one")
             return [ack]

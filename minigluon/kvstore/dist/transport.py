@@ -12,6 +12,7 @@ ROUTER, ZeroMQ does not say whose connection broke, so after each broken one all
 """
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import socket
@@ -383,9 +384,8 @@ class ZmqTransport:
     def poll(self, seconds: float) -> list[Event]:
         """Events, waiting for them at most `seconds`."""
         events: list[Event] = []
-        for near in self._blocked:
-            near.watch(writing=True)
-        self._blocked.clear()
+        while self._blocked:  # other threads add to it meanwhile
+            self._blocked.pop().watch(writing=True)
         timeout = int(1000 * min(seconds, 0.1 if self._probes or self._redialling() else seconds))
         for ready, _ in self._poller.poll(timeout):
             if ready == self._wake_in:
@@ -511,13 +511,10 @@ class ZmqTransport:
 def _dial_near(host: str, port: int) -> socket.socket | None:
     """A connection to who listens at host:port, if that is a process of this host and user."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
+    with contextlib.suppress(OSError):  # nobody here: on another host, or one that takes TCP only
         sock.connect(near_address(host, port))
         if _uid_of(sock) == os.getuid():
             return sock
-    except OSError:  # nobody here: on another host, or one that takes TCP only
-        sock.close()
-        return None
     sock.close()
     return None
 

@@ -31,7 +31,7 @@ from .messages import Item, Message, Node, Role
 
 __all__ = ["FRAME", "MAX_FRAME", "VERSION", "Envelope", "WireError", "decode", "encode"]
 
-VERSION = 2
+VERSION = 3              # raise it with every change of a message that old processes cannot read
 FRAME = 4 << 20          # a raw frame is at most this long
 MAX_FRAME = 16 << 20     # no frame of any kind may be longer (the transport refuses it unread)
 PACKED = 32 << 10        # arrays below this share a frame

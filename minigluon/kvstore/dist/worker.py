@@ -202,7 +202,7 @@ class DistKVStore(KVStoreBase):
         """The keys of a push that travel by rows: all their arrays are row_sparse."""
         return [one for one, arrays in grouped.items()
                 if all(array.stype == "row_sparse" for array in arrays)
-                and self._known(one) is not None and self._rows.takes(one)]
+                and self._rows.takes(self._known(one).key)]
 
     def _fetch(
         self, kind: builtins.type[say.Pull] | builtins.type[say.PushPull], sent: list[Batch],

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..operator import find_operator
-from ..storage import Csr, RowSparse, Stored, found_rows, row_sums, rows_of
+from ..storage import Csr, RowSparse, Stored, fill, found_rows, row_sums, rows_of
 from .form import form
 
 __all__: list[str] = []
@@ -95,11 +95,6 @@ def _sum_forms(name: str, sign: int) -> None:
     form(name, "row_sparse", "row_sparse")(both)
 
 
-for _name, _sign in (("elemwise_add", 1), ("broadcast_add", 1),
-                     ("elemwise_sub", -1), ("broadcast_sub", -1)):
-    _sum_forms(_name, _sign)
-
-
 def _rows_and_dense(name: str, sign: int) -> None:
     @form(name, "default", "row_sparse")
     def into(xp: Any, lhs: Any, rhs: RowSparse) -> Any:
@@ -112,6 +107,7 @@ def _rows_and_dense(name: str, sign: int) -> None:
 
 for _name, _sign in (("elemwise_add", 1), ("broadcast_add", 1),
                      ("elemwise_sub", -1), ("broadcast_sub", -1)):
+    _sum_forms(_name, _sign)
     _rows_and_dense(_name, _sign)
 
 
@@ -163,10 +159,10 @@ def _values_over(xp: Any, lhs: Csr, rhs: Any) -> Any:
 
 @form("add_n", "row_sparse")
 def _add_rows(xp: Any, *args: RowSparse, num_args: int = 0) -> RowSparse:
-    rows, sums = row_sums(xp, xp.concatenate([one.indices for one in args]),
-                          xp.concatenate([one.data for one in args]))
     if len(args) == 1:
         return args[0].copy()  # type: ignore[no-any-return]
+    rows, sums = row_sums(xp, xp.concatenate([one.indices for one in args]),
+                          xp.concatenate([one.data for one in args]))
     return RowSparse(args[0].shape, rows, sums)
 
 
@@ -175,10 +171,7 @@ def _add_any(xp: Any, *args: Any, num_args: int = 0) -> Any:
     """Dense and sparse arrays together: a dense sum, in the order given."""
     total = xp.zeros(args[0].shape, args[0].dtype)
     for one in args:
-        if type(one) is RowSparse:
-            total[one.indices] += one.data
-        else:
-            total += one.dense(xp) if isinstance(one, Stored) else one
+        fill(xp, total, one, add=True)
     return total
 
 

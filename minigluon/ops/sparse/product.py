@@ -5,7 +5,7 @@ from typing import Any
 
 from ...base import ShapeError
 from ..operator import find_operator
-from ..storage import Csr, Delayed, RowSparse, dense_of, stored_as
+from ..storage import Csr, Delayed, RowSparse, dense_of, found_rows, stored_as
 from .form import form
 
 __all__: list[str] = []
@@ -78,9 +78,7 @@ def _csr_rows(xp: Any, lhs: Csr, rhs: RowSparse, *, transpose_a: bool, transpose
         return _csr_dense(xp, lhs, rhs.dense(xp), transpose_a=True, transpose_b=False,
                           forward_stype=forward_stype)
     _fits(lhs.shape[1], rhs.shape[0], lhs, rhs)
-    places = xp.searchsorted(rhs.indices, lhs.indices)
-    kept = places < rhs.indices.shape[0]
-    kept[kept] = rhs.indices[places[kept]] == lhs.indices[kept]
+    places, kept = found_rows(xp, rhs, lhs.indices)
     ends = xp.concatenate((xp.zeros(1, xp.int64), xp.cumsum(kept)))[lhs.indptr]
     inner = Csr((lhs.shape[0], rhs.indices.shape[0]), lhs.data[kept], places[kept], ends)
     return stored_as(xp, _gathered(xp, inner, rhs.data), forward_stype or "default")

@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..operator import Attrs, find_operator
-from ..storage import Csr, RowSparse
+from ..storage import Csr, RowSparse, rows_of
 from .form import form
 
 __all__: list[str] = []
@@ -84,9 +84,4 @@ def _looked_up(xp: Any, data: Any, weight: RowSparse, *, input_dim: int, output_
     """Rows of a table that keeps only some; the others are zero."""
     rows = xp.clip(data, 0, input_dim - 1).astype(xp.int64)
     wanted, places = xp.unique(rows, return_inverse=True)
-    found = xp.zeros((wanted.shape[0], output_dim), weight.dtype)
-    at = xp.searchsorted(weight.indices, wanted)
-    there = at < weight.indices.shape[0]
-    there[there] = weight.indices[at[there]] == wanted[there]
-    found[there] = weight.data[at[there]]
-    return found[places.reshape(rows.shape)]
+    return rows_of(xp, weight, wanted)[places.reshape(rows.shape)]
