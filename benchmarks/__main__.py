@@ -65,8 +65,10 @@ def arguments() -> argparse.Namespace:
                         help=f"comma-separated (%(default)s), also: {', '.join(GROWTH)}")
     parser.add_argument("--threads", default="1,2", help="comma-separated (%(default)s)")
     parser.add_argument("--rounds", type=int, default=2, help="turns of each peer (%(default)s)")
-    parser.add_argument("--seconds", type=float, default=2.0, help="timed seconds a measurement (%(default)s)")
-    parser.add_argument("--limit", type=float, default=300, help="seconds a process may take (%(default)s)")
+    parser.add_argument("--seconds", type=float, default=2.0,
+                        help="timed seconds a measurement (%(default)s)")
+    parser.add_argument("--limit", type=float, default=300,
+                        help="seconds a process may take (%(default)s)")
     parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
     parser.add_argument("--write", action="store_true", help="write docs/benchmarks.md")
     options = parser.parse_args()

@@ -18,7 +18,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         prog="minigluon-status",
         description="Print who is in a job, how far, and who waits for whom.",
     )
-    parser.add_argument("port", type=int, help="the port in the address that a job with --stats prints first")
+    parser.add_argument("port", type=int,
+                        help="the port in the address that a job with --stats prints first")
     parser.add_argument("--watch", type=float, metavar="SECONDS", help="repeat that often")
     options = parser.parse_args(argv)
     address = f"http://127.0.0.1:{options.port}/"
