@@ -40,12 +40,23 @@ from . import (
     random,
     recordio,
     symbol,
+    util,
 )
 from .attribute import AttrScope
 from .base import MXNetError
 from .context import Context, cpu, cpu_pinned, cpu_shared, current_context, gpu
 from .device import gpu_memory_info as _gpu_memory_info
 from .device import num_gpus
+from .util import (
+    is_np_array,
+    is_np_shape,
+    np_array,
+    np_shape,
+    set_np_shape,
+    use_np,
+    use_np_array,
+    use_np_shape,
+)
 
 __version__ = "0.1.0"
 
@@ -62,7 +73,7 @@ _LAZY = {
     "executor_manager": ".executor_manager", "log": ".log", "mod": ".module",
     "model": ".model", "module": ".module", "mon": ".monitor", "monitor": ".monitor",
     "registry": ".registry", "rnn": ".rnn", "runtime": ".runtime",
-    "visualization": ".visualization",
+    "rnd": ".random", "test_utils": ".test_utils", "visualization": ".visualization",
     "viz": ".visualization",
 }
 
@@ -90,9 +101,11 @@ def __dir__() -> list[str]:
 __all__ = [
     "AttrScope", "Context", "MXNetError", "attribute", "autograd", "base", "context", "cpu",
     "cpu_pinned", "cpu_shared", "current_context", "gluon", "gpu", "image", "img", "init",
-    "initializer", "io",
-    "kv", "kvstore", "lr_scheduler", "metric", "name", "nd", "ndarray", "nn", "num_gpus",
-    "operator", "optimizer", "profiler", "random", "recordio", "sym", "symbol",
+    "initializer", "io", "is_np_array", "is_np_shape",
+    "kv", "kvstore", "lr_scheduler", "metric", "name", "nd", "ndarray", "nn", "np_array",
+    "np_shape", "num_gpus",
+    "operator", "optimizer", "profiler", "random", "recordio", "set_np_shape", "sym",
+    "symbol", "use_np", "use_np_array", "use_np_shape", "util",
 ]
 
 kvstore.run_if_role()  # a process whose DMLC_ROLE says server or scheduler becomes that

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[1] / PACKAGE
 LEVELS = (
     {"base", "context", "name", "attribute", "files", "nest"},
     {"ops", "device", "codec"},
-    {"dispatch"},
+    {"dispatch", "util"},
     {"graph", "tape"},
     {"ndarray"},
     {"symbol", "autograd", "random", "dataiter", "runtime"},

@@ -4,6 +4,8 @@ from __future__ import annotations
 from ..ops import drawing_functions as _drawing_functions
 from ..ops import namespace as _namespace
 from ..ops import subspaces as _subspaces
+from ..ops import zipfian_function as _zipfian_function
+from . import methods as _methods  # noqa: F401  hangs them on NDArray
 from . import sparse
 from .control import CONTROL as _CONTROL
 from .creation import (
@@ -15,9 +17,11 @@ from .creation import (
     from_dlpack,
     from_numpy,
     full,
+    histogram,
     linspace,
     moveaxis,
     ones,
+    split_v2,
     to_dlpack_for_read,
     to_dlpack_for_write,
     zeros,
@@ -30,7 +34,8 @@ _functions = _namespace(nd_call, extra=("out", "name"))
 for _word, _space in _subspaces(_functions).items():
     globals().setdefault(_word, _space)  # sparse is a module
 vars(globals()["random"]).update(_drawing_functions(nd_call, NDArray))
-vars(globals()["contrib"]).update(CONTRIB_UPDATES, **_CONTROL)
+vars(globals()["contrib"]).update(CONTRIB_UPDATES, **_CONTROL,
+                                   rand_zipfian=_zipfian_function(nd_call))
 for _name, _function in _functions.items():
     globals().setdefault(_name, _function)
 globals().update(BINARY_FUNCTIONS)
@@ -52,6 +57,7 @@ __all__ = [
     "from_dlpack",
     "from_numpy",
     "full",
+    "histogram",
     "invoke",
     "linspace",
     "load",
@@ -62,6 +68,7 @@ __all__ = [
     "reset_arrays",
     "save",
     "sparse",
+    "split_v2",
     "to_dlpack_for_read",
     "to_dlpack_for_write",
     "true_divide",

@@ -10,12 +10,13 @@ import numpy as np
 from ..base import ArgumentError, ArgumentValueError, dtype_name
 from ..context import Context, cpu, current_context
 from ..device import device_of
-from ..ops import BINARY, find_operator
+from ..ops import BINARY, find_operator, split_v2_settings
 from .ndarray import NDArray, array, binary, invoke, nd_call, sparse_class
 
 __all__ = [
     "BINARY_FUNCTIONS", "arange", "concatenate", "empty", "eye", "from_dlpack", "from_numpy",
-    "full", "linspace", "moveaxis", "ones", "to_dlpack_for_read", "to_dlpack_for_write", "zeros",
+    "full", "histogram", "linspace", "moveaxis", "ones", "split_v2", "to_dlpack_for_read",
+    "to_dlpack_for_write", "zeros",
 ]
 
 
@@ -203,3 +204,48 @@ def _binary_function(word: str) -> Callable[[Any, Any], Any]:
 
 
 BINARY_FUNCTIONS = {word: _binary_function(word) for word in BINARY}
+
+
+def split_v2(ary: NDArray, indices_or_sections: Any, axis: int = 0, squeeze_axis: bool = False
+             ) -> Any:
+    """Cut along an axis into equal sections, or at given indices.
+
+    Args:
+        ary: any array. indices_or_sections: a number of parts, or where to cut. axis: which.
+        squeeze_axis: drop the axis, which must have size 1 in the parts.
+
+    Shapes: ary (*S) -> parts of S along axis.
+
+    >>> import minigluon as mx
+    >>> [part.shape for part in mx.nd.split_v2(mx.nd.zeros((6, 2)), (1, 3))]
+    [(1, 2), (2, 2), (3, 2)]
+    """
+    return nd_call(find_operator("_split_v2"), (ary,),
+                   split_v2_settings(indices_or_sections, axis, squeeze_axis))
+
+
+def histogram(a: NDArray, bins: int | NDArray = 10, range: tuple[float, float] | None = None
+              ) -> list[NDArray]:
+    """How many elements fall into each bin, and the bins' edges.
+
+    Args:
+        a: any array. bins: a number of equal bins, or their edges in ascending order.
+        range: the outermost edges for a number of bins; the smallest and the largest element when
+            None.
+
+    Shapes: a (*S) -> counts (B,), edges (B + 1,).
+
+    >>> import minigluon as mx
+    >>> counts, edges = mx.nd.histogram(mx.nd.array([1, 2, 2, 4]), bins=3)
+    >>> counts.asnumpy().tolist(), edges.asnumpy().tolist()
+    ([1, 2, 1], [1.0, 2.0, 3.0, 4.0])
+    """
+    if isinstance(bins, NDArray):
+        return nd_call(find_operator("_histogram"), (a, bins), {})  # type: ignore[no-any-return]
+    if not isinstance(bins, int):
+        raise ArgumentValueError(f"histogram: bins: expected a number or an NDArray, got {bins!r}")
+    if range is None:
+        values = a.asnumpy()
+        range = (float(values.min()), float(values.max()))
+    return nd_call(find_operator("_histogram"), (a,),  # type: ignore[no-any-return]
+                   {"bin_cnt": bins, "range": tuple(range)})

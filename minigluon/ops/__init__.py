@@ -3,9 +3,11 @@ from . import (
     adagrad,
     adamw,
     arrange,
+    assign,
     attention,
     broadcast,
     decomposition,
+    densities,
     detection,
     elemwise,
     fused,
@@ -35,8 +37,9 @@ from . import (
 )
 from .attrs import attr_key, attr_text
 from .custom import OpenOperator
-from .drawing import drawing_functions
+from .drawing import drawing_functions, zipfian_function
 from .face import BINARY, attach_methods, function, namespace, subspaces
+from .join import split_v2_settings
 from .operator import Attrs, Operator, find_operator, operator, registry
 
 # isort: split
@@ -45,5 +48,5 @@ from . import sparse  # hangs on records of all the others
 __all__ = [
     "BINARY", "Attrs", "OpenOperator", "Operator", "attach_methods", "attr_key", "attr_text",
     "drawing_functions", "find_operator", "function", "namespace", "operator", "registry",
-    "subspaces",
+    "split_v2_settings", "subspaces", "zipfian_function",
 ]

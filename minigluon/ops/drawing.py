@@ -6,13 +6,14 @@ so many numbers for each of their elements.
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable
 from typing import Any
 
 from ..base import ArgumentError, ArgumentValueError, did_you_mean
 from .operator import Operator, find_operator
 
-__all__ = ["drawing_functions"]
+__all__ = ["drawing_functions", "zipfian_function"]
 
 Call = Callable[[Operator, tuple[Any, ...], dict[str, Any]], Any]
 
@@ -106,3 +107,38 @@ def _randn(normal: Callable[..., Any]) -> Callable[..., Any]:
         return normal(loc, scale, shape=shape, **kwargs)
 
     return randn
+
+
+def zipfian_function(call: Call) -> Callable[..., Any]:
+    """``contrib.rand_zipfian`` for one face; `call` is what calling an operator means there."""
+
+    def apply(name: str, *args: Any, **attrs: Any) -> Any:
+        return call(find_operator(name), args, attrs)
+
+    def rand_zipfian(true_classes: Any, num_sampled: int, range_max: int, ctx: Any = None
+                     ) -> tuple[Any, Any, Any]:
+        """Classes drawn so that class c comes with chance log((c + 2) / (c + 1)) / log(n + 1).
+
+        Args:
+            true_classes: classes whose expected counts are wanted, too. num_sampled: how many to
+                draw, with repetition. range_max: the number of classes n. ctx: where.
+
+        Returns:
+            The classes drawn (int64), the expected counts of true_classes and of those drawn.
+        """
+        width = math.log(range_max + 1)
+        where = {} if ctx is None else {"ctx": ctx}
+        drawn = apply("_random_uniform", low=0.0, high=width, shape=(num_sampled,),
+                      dtype="float64", **where)
+        whole = apply("Cast", apply("expm1", drawn), dtype="int64")
+        classes = apply("_mod_scalar", whole, scalar=range_max)
+
+        def expected(listed: Any) -> Any:
+            wide = apply("Cast", listed, dtype="float64")
+            ratio = apply("elemwise_div", apply("_plus_scalar", wide, scalar=2.0),
+                          apply("_plus_scalar", wide, scalar=1.0))
+            return apply("_mul_scalar", apply("log", ratio), scalar=num_sampled / width)
+
+        return classes, expected(true_classes), expected(classes)
+
+    return rand_zipfian

@@ -111,21 +111,6 @@ class Space(SimpleNamespace):
         )
 
 
-# What MXNet's nd.sparse and sym.sparse list, beside the names with the prefix _sparse_.
-_SPARSE = (
-    "ElementWiseSum", "Embedding", "FullyConnected", "LinearRegressionOutput",
-    "LogisticRegressionOutput", "MAERegressionOutput", "abs", "adam_update", "add_n", "arccos",
-    "arccosh", "arcsin", "arcsinh", "arctan", "arctanh", "broadcast_add", "broadcast_div",
-    "broadcast_minus", "broadcast_mul", "broadcast_plus", "broadcast_sub", "cast_storage", "cbrt",
-    "ceil", "clip", "concat", "cos", "cosh", "degrees", "dot", "elemwise_add", "elemwise_div",
-    "elemwise_mul", "elemwise_sub", "exp", "expm1", "fix", "floor", "ftrl_update", "gamma",
-    "gammaln", "log", "log10", "log1p", "log2", "make_loss", "mean", "negative", "norm", "radians",
-    "relu", "rint", "round", "rsqrt", "sgd_mom_update", "sgd_update", "sigmoid", "sign", "sin",
-    "sinh", "slice", "sqrt", "square", "stop_gradient", "sum", "tan", "tanh", "trunc", "where",
-    "zeros_like",
-)
-
-
 def subspaces(functions: dict[str, Callable[..., Any]]) -> dict[str, SimpleNamespace]:
     """The sub-namespaces (random, contrib, linalg, image, sparse, _internal) of a face.
 
@@ -139,8 +124,6 @@ def subspaces(functions: dict[str, Callable[..., Any]]) -> dict[str, SimpleNames
         for prefix, word in _PREFIXES.items():
             if name.startswith(prefix):
                 setattr(spaces[word], name[len(prefix):], entry)
-    for name in _SPARSE:
-        setattr(spaces["sparse"], name, functions[name])
     return spaces
 
 

@@ -6,11 +6,11 @@ from itertools import pairwise
 from typing import Any
 
 from ..base import ArgumentValueError, ShapeError
-from .attrs import Axes
+from .attrs import Shape
 from .operator import Attrs, MaybeShape, operator
 from .rules import Shapes, axis_of, merge_shapes, same_shapes_or_error
 
-__all__: list[str] = []
+__all__ = ["split_v2_settings"]
 
 Array = Any
 
@@ -210,12 +210,17 @@ def _bounds(size: int, where: Any) -> list[tuple[int, int]]:
     return [(begin, max(begin, end)) for begin, end in pairwise(cuts)]
 
 
+def _cuts(attrs: Attrs) -> int | tuple[int, ...]:
+    """A number of equal sections, or where to cut; MXNet's files write a 0 before the cuts."""
+    if attrs["sections"]:
+        return int(attrs["sections"])
+    cuts = tuple(attrs["indices"])
+    return cuts[1:] if cuts[:1] == (0,) else cuts
+
+
 def _split_v2_count(attrs: Attrs) -> int:
-    where = attrs["indices_or_sections"]
-    if where is None:
-        raise ArgumentValueError("split_v2: indices_or_sections: expected a number or indices, "
-                                 "got None")
-    return int(where) if isinstance(where, int) else len(where) + 1
+    where = _cuts(attrs)
+    return where if isinstance(where, int) else len(where) + 1
 
 
 def _split_v2_shape(shapes: Shapes, attrs: Attrs) -> tuple[Shapes, Shapes]:
@@ -224,7 +229,7 @@ def _split_v2_shape(shapes: Shapes, attrs: Attrs) -> tuple[Shapes, Shapes]:
         return shapes, [None] * count
     axis = axis_of(attrs["axis"], len(shape))
     parts: Shapes = []
-    for begin, end in _bounds(shape[axis], attrs["indices_or_sections"]):
+    for begin, end in _bounds(shape[axis], _cuts(attrs)):
         if attrs["squeeze_axis"]:
             if end - begin > 1:
                 raise ShapeError(f"squeeze_axis expects parts of size 1 on axis {axis}, "
@@ -235,22 +240,22 @@ def _split_v2_shape(shapes: Shapes, attrs: Attrs) -> tuple[Shapes, Shapes]:
     return shapes, parts
 
 
-def _split_v2_back(F: Any, dy: Sequence[Any], out: Sequence[Any], data: Any, *,
-                   indices_or_sections: Any, axis: int, squeeze_axis: bool) -> list[Any]:
+def _split_v2_back(F: Any, dy: Sequence[Any], out: Sequence[Any], data: Any, *, axis: int,
+                   squeeze_axis: bool, **attrs: Any) -> list[Any]:
     grads = _zeros_for_none(F, dy, out)
     joined = F.stack(*grads, axis=axis) if squeeze_axis else F.Concat(*grads, dim=axis)
     return [F.reshape_like(joined, data)]
 
 
-@operator("split_v2", infer=_split_v2_shape, gradient=_split_v2_back, methods=("split_v2",),
+@operator("_split_v2", infer=_split_v2_shape, gradient=_split_v2_back,
           num_outputs=_split_v2_count)
-def split_v2(xp: Any, data: Array, *, indices_or_sections: Axes, axis: int = 0,
-             squeeze_axis: bool = False) -> tuple[Array, ...]:
-    """Cut along an axis into equal sections, or at given indices.
+def split_v2(xp: Any, data: Array, *, indices: Shape = (), axis: int = 1,
+             squeeze_axis: bool = False, sections: int = 0) -> tuple[Array, ...]:
+    """Cut along an axis into equal sections, or at given indices; ``split_v2`` calls it.
 
     Args:
-        data: any array. indices_or_sections: a number of parts, or where to cut.
-        axis: where. squeeze_axis: drop the axis, which must have size 1 in the parts.
+        data: any array. indices: where to cut, a 0 first. axis: which. squeeze_axis: drop the
+            axis, which must have size 1 in the parts. sections: so many equal parts instead.
 
     Shapes: data (*S) -> parts of S along axis.
 
@@ -258,9 +263,24 @@ def split_v2(xp: Any, data: Array, *, indices_or_sections: Axes, axis: int = 0,
     >>> [part.shape for part in mx.nd.split_v2(mx.nd.zeros((6, 2)), (1, 3))]
     [(1, 2), (2, 2), (3, 2)]
     """
-    _, shapes = _split_v2_shape([data.shape], {
-        "indices_or_sections": indices_or_sections, "axis": axis, "squeeze_axis": squeeze_axis})
+    attrs = {"indices": indices, "axis": axis, "squeeze_axis": squeeze_axis, "sections": sections}
+    _, shapes = _split_v2_shape([data.shape], attrs)
     lead = (slice(None),) * (axis % data.ndim)
-    bounds = _bounds(data.shape[axis], indices_or_sections)
+    bounds = _bounds(data.shape[axis], _cuts(attrs))
     return tuple(data[(*lead, slice(begin, end))].copy().reshape(shape)
                  for (begin, end), shape in zip(bounds, shapes, strict=True))
+
+
+def split_v2_settings(indices_or_sections: Any, axis: int, squeeze_axis: bool) -> dict[str, Any]:
+    """The attributes of ``_split_v2`` for what ``split_v2`` is given: a number, or indices."""
+    if isinstance(indices_or_sections, int):
+        where: dict[str, Any] = {"sections": indices_or_sections}
+        if indices_or_sections < 1:
+            raise ArgumentValueError("split_v2: indices_or_sections: expected a number of 1 or "
+                                     f"more, or indices, got {indices_or_sections}")
+    elif isinstance(indices_or_sections, (tuple, list, set)):
+        where = {"indices": (0, *indices_or_sections)}
+    else:
+        raise ArgumentValueError("split_v2: indices_or_sections: expected a number or indices, "
+                                 f"got {indices_or_sections!r}")
+    return {**where, "axis": axis, "squeeze_axis": squeeze_axis}

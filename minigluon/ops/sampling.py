@@ -246,6 +246,38 @@ def generalized_negative_binomial(xp: Any, *, mu: float = 1.0, alpha: float = 1.
     return drawn.astype(dtype or "float32")
 
 
+def _unique_shape(shapes: Shapes, attrs: Attrs) -> tuple[Shapes, Shapes]:
+    shape = tuple(attrs["shape"])
+    if len(shape) != 2 or shape[1] > attrs["range_max"]:
+        raise ArgumentValueError(f"shape: expected (rows, how many up to range_max "
+                                 f"{attrs['range_max']}), got {shape}")
+    return shapes, [shape, shape[:1]]
+
+
+@operator("_sample_unique_zipfian", infer=_unique_shape, gradient=no_gradient, num_outputs=2,
+          infer_dtype=lambda dtypes, attrs: (dtypes, ["int64", "int64"]))
+def sample_unique_zipfian(xp: Any, *, range_max: int, shape: Shape = (), rng: Any
+                          ) -> tuple[Array, Array]:
+    """Different classes in each row, class c with chance about 1 / (c + 1); and the draws it took.
+
+    Args:
+        range_max: the number of classes. shape: (rows, classes in each).
+
+    Shapes: -> shape, (rows,).
+    """
+    _unique_shape([], {"range_max": range_max, "shape": shape})
+    found, tries = xp.empty(shape, "int64"), xp.zeros(shape[:1], "int64")
+    width = float(xp.log(xp.float64(range_max + 1)))
+    for row in range(shape[0]):
+        seen: dict[int, None] = {}
+        while len(seen) < shape[1]:
+            drawn = int(xp.expm1(rng.random((1,))[0] * width)) % range_max
+            seen.setdefault(drawn)
+            tries[row] += 1
+        found[row] = xp.asarray(list(seen))
+    return found, tries
+
+
 # -- like another array ----------------------------------------------------------------------------
 
 def _like(name: str) -> Callable[[Callable[..., Array]], Operator]:
@@ -302,3 +334,39 @@ def poisson_like(xp: Any, data: Array, *, lam: float = 1.0, rng: Any) -> Array:
     """
     _given(xp, lam >= 0, f"lam of 0 or more, got {lam}")
     return rng.poisson(lam, data.shape).astype(data.dtype)
+
+
+@_like("negative_binomial")
+def negative_binomial_like(xp: Any, data: Array, *, k: int = 1, p: float = 1.0, rng: Any) -> Array:
+    """Counts of failures before the k-th success, in the shape and type of `data`.
+
+    Args:
+        data: only its shape and type count. k: successes. p: chance of one.
+
+    Shapes: data (*S) -> (*S).
+
+    >>> import minigluon as mx
+    >>> mx.nd.random.negative_binomial_like(mx.nd.zeros((2, 3)), k=2, p=0.5).shape
+    (2, 3)
+    """
+    _given(xp, k > 0 and 0 < p <= 1, f"positive k and 0 < p <= 1, got {k} and {p}")
+    return _failures(rng, k, p, data.shape).astype(data.dtype)
+
+
+@_like("generalized_negative_binomial")
+def generalized_negative_binomial_like(xp: Any, data: Array, *, mu: float = 1.0,
+                                       alpha: float = 1.0, rng: Any) -> Array:
+    """Counts with mean mu and variance mu + alpha mu^2, in the shape and type of `data`.
+
+    Args:
+        data: only its shape and type count. mu: mean. alpha: how much wider than Poisson.
+
+    Shapes: data (*S) -> (*S).
+
+    >>> import minigluon as mx
+    >>> mx.nd.random.generalized_negative_binomial_like(mx.nd.zeros((2, 3)), 2, 0.5).shape
+    (2, 3)
+    """
+    _given(xp, mu >= 0 and alpha >= 0, f"mu and alpha of 0 or more, got {mu} and {alpha}")
+    return _spread_counts(xp, rng, xp.asarray(float(mu)), xp.asarray(float(alpha)),
+                          data.shape).astype(data.dtype)

@@ -11,7 +11,7 @@ from .attrs import Axes, Key
 from .operator import Attrs, operator
 from .rules import Shapes, axes_of, axis_of, follow_dtype, known, like_shape
 
-__all__: list[str] = []
+__all__ = ["slice_key", "sliced"]
 
 Array = Any
 Box = tuple[slice, ...]
@@ -24,7 +24,7 @@ def _placed(xp: Any, dy: Array, like: Array, key: Box) -> Array:
     return result
 
 
-def _sliced(shape: Sequence[int], key: Box) -> tuple[int, ...]:
+def sliced(shape: Sequence[int], key: Box) -> tuple[int, ...]:
     """The shape of an array of `shape` indexed by slices; 0 where the size is unknown."""
     return tuple(len(range(*part.indices(dim))) if dim else 0
                  for dim, part in zip(shape, (*key, *[slice(None)] * len(shape)), strict=False))
@@ -32,8 +32,9 @@ def _sliced(shape: Sequence[int], key: Box) -> tuple[int, ...]:
 
 # -- slice -----------------------------------------------------------------------------------------
 
-def _slice_key(ndim: int, begin: Sequence[Any], end: Sequence[Any], step: Sequence[Any] | None
-               ) -> Box:
+def slice_key(ndim: int, begin: Sequence[Any], end: Sequence[Any], step: Sequence[Any] | None
+              ) -> Box:
+    """The slices that begin, end and step describe; an error where they do not fit."""
     steps = tuple(step or ()) + (None,) * (len(begin) - len(step or ()))
     if len(begin) != len(end) or len(begin) != len(steps) or len(begin) > ndim:
         raise ShapeError(f"expected begin, end and step of one length up to {ndim}, "
@@ -45,7 +46,7 @@ def _slice_key(ndim: int, begin: Sequence[Any], end: Sequence[Any], step: Sequen
 
 def _slice_shape(shapes: Shapes, attrs: Attrs) -> tuple[Shapes, Shapes]:
     shape = shapes[0]
-    return shapes, [None if shape is None else _sliced(shape, _slice_key(len(shape), **attrs))]
+    return shapes, [None if shape is None else sliced(shape, slice_key(len(shape), **attrs))]
 
 
 @operator("slice", infer=_slice_shape, aliases=("crop",), methods=("slice",),
@@ -63,7 +64,7 @@ def slice_(xp: Any, data: Array, *, begin: tuple, end: tuple, step: tuple | None
     >>> mx.nd.slice(mx.nd.arange(6), begin=(4,), end=(None,), step=(-2,)).asnumpy().tolist()
     [4.0, 2.0, 0.0]
     """
-    return data[_slice_key(data.ndim, begin, end, step)].copy()
+    return data[slice_key(data.ndim, begin, end, step)].copy()
 
 
 @operator("_slice_grad", infer=like_shape(1), infer_dtype=follow_dtype(0),
@@ -71,7 +72,7 @@ def slice_(xp: Any, data: Array, *, begin: tuple, end: tuple, step: tuple | None
 def _slice_grad(xp: Any, grad: Array, data: Array, *, begin: tuple, end: tuple,  # type: ignore[type-arg]
                 step: tuple | None = None) -> Array:  # type: ignore[type-arg]
     """Zeros with `grad` in the box."""
-    return _placed(xp, grad, data, _slice_key(data.ndim, begin, end, step))
+    return _placed(xp, grad, data, slice_key(data.ndim, begin, end, step))
 
 
 def _axis_key(shape: Sequence[int], axis: int, begin: int | None, end: int | None) -> Box:
@@ -81,7 +82,7 @@ def _axis_key(shape: Sequence[int], axis: int, begin: int | None, end: int | Non
 
 def _slice_axis_shape(shapes: Shapes, attrs: Attrs) -> tuple[Shapes, Shapes]:
     shape = shapes[0]
-    return shapes, [None if shape is None else _sliced(shape, _axis_key(shape, **attrs))]
+    return shapes, [None if shape is None else sliced(shape, _axis_key(shape, **attrs))]
 
 
 @operator("slice_axis", infer=_slice_axis_shape, methods=("slice_axis",),

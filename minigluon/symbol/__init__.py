@@ -9,10 +9,13 @@ from .create import (
     arange,
     eye,
     full,
+    histogram,
+    hypot,
     make_functions,
     make_spaces,
     ones,
     pow,
+    split_v2,
     var,
     zeros,
 )
@@ -27,8 +30,9 @@ globals().update(BINARY_FUNCTIONS)
 vars(globals()["contrib"]).update(_CONTROL)
 fromjson = load_json
 
-__all__ = ["Executor", "Group", "Symbol", "Variable", "arange", "eye", "fromjson", "full", "load",
-           "load_json", "ones", "pow", "var", "zeros"]
+__all__ = ["Executor", "Group", "Symbol", "Variable", "arange", "eye", "fromjson", "full",
+           "histogram", "hypot", "load",
+           "load_json", "ones", "pow", "split_v2", "var", "zeros"]
 __all__ += sorted(
     name for name in (*_functions, *BINARY_FUNCTIONS)
     if not name.startswith("_") and name not in __all__

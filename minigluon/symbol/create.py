@@ -9,18 +9,28 @@ from typing import Any
 import numpy as np
 
 from ..attribute import AttrScope
-from ..base import ArgumentError, ArgumentValueError, DTypeError, dtype_name
+from ..base import ArgumentError, ArgumentValueError, DTypeError, NotForThisError, dtype_name
 from ..graph import Entry, Node
 from ..graph.infer import DTYPE_CODES
 from ..graph.serial import HIDDEN_KEYS
 from ..name import NameManager
-from ..ops import BINARY, Operator, drawing_functions, find_operator, registry, subspaces
+from ..ops import (
+    BINARY,
+    Operator,
+    drawing_functions,
+    find_operator,
+    registry,
+    split_v2_settings,
+    subspaces,
+    zipfian_function,
+)
 from ..ops.face import function, methods
 from .symbol import Symbol, checked_attrs, one_entry
 
-__all__ = ["BINARY_FUNCTIONS", "Variable", "arange", "binary", "eye", "full", "make_functions",
+__all__ = ["BINARY_FUNCTIONS", "Variable", "arange", "binary", "eye", "full", "histogram", "hypot",
+           "make_functions",
            "make_spaces",
-           "ones", "pow", "var", "zeros"]
+           "ones", "pow", "split_v2", "var", "zeros"]
 
 _NUMBERS = (int, float, np.generic)
 # Variables that a symbol makes for an operator and that want other values than their name says.
@@ -141,6 +151,7 @@ def make_spaces(functions: dict[str, Callable[..., Any]]) -> dict[str, SimpleNam
                 setattr(space, short, function(entry.operator, partial(create, short.lower()),
                                                short, ("name", "attr")))
     vars(spaces["random"]).update(drawing_functions(_draw, Symbol))
+    vars(spaces["contrib"])["rand_zipfian"] = zipfian_function(_draw)
     return spaces
 
 
@@ -238,7 +249,7 @@ def _attach_operators() -> None:
     Symbol.__ne__ = forward("not_equal", True)  # type: ignore[method-assign, assignment]
     for name, function_ in {"__neg__": lambda self: binary("multiply", self, -1.0),
                             "__abs__": lambda self: _call("abs", self),
-                            "reshape": _reshape, "astype": _astype}.items():
+                            "reshape": _reshape, "split_v2": split_v2, "astype": _astype}.items():
         setattr(Symbol, name, function_)
     for name, op in methods():
         if name not in Symbol.__dict__:
@@ -280,12 +291,49 @@ def full(shape: Any, val: float, dtype: Any = None, **kwargs: Any) -> Symbol:
 
 
 def arange(start: float, stop: float | None = None, step: float = 1.0, repeat: int = 1,
-           name: str | None = None, dtype: Any = None) -> Symbol:
-    """Numbers from `start` up to before `stop`; with one number, from 0 up to it."""
+           infer_range: bool = False, name: str | None = None, dtype: Any = None) -> Symbol:
+    """Numbers from `start` up to before `stop`; with one number, from 0 up to it.
+
+    `infer_range`, as many as the shape of the result asks for, is not built.
+    """
+    if infer_range:
+        raise NotForThisError("arange: infer_range is not built; give stop, or use "
+                              "contrib.arange_like")
     if stop is None:
         start, stop = 0, start
     return _call("_arange", start=start, stop=stop, step=step, repeat=repeat,
                  dtype=dtype or "float32", name=name)
+
+
+def split_v2(ary: Symbol, indices_or_sections: Any, axis: int = 0, squeeze_axis: bool = False,
+             **kwargs: Any) -> Symbol:
+    """Cut along an axis into equal sections, or at given indices: ``nd.split_v2`` of a symbol."""
+    return _call("_split_v2", ary, **split_v2_settings(indices_or_sections, axis, squeeze_axis),
+                 **kwargs)
+
+
+def histogram(a: Symbol, bins: int | Symbol = 10, range: tuple[float, float] | None = None,
+              **kwargs: Any) -> Symbol:
+    """Counts of the elements in bins, and their edges; a number of bins needs their `range`."""
+    if isinstance(bins, Symbol):
+        return _call("_histogram", a, bins, **kwargs)
+    if not isinstance(bins, int) or range is None:
+        raise ArgumentValueError("histogram: expected a symbol of edges, or a number of bins and "
+                                 f"their range, got bins={bins!r} and range={range!r}")
+    return _call("_histogram", a, bin_cnt=bins, range=tuple(range), **kwargs)
+
+
+def hypot(left: Any, right: Any) -> Any:
+    """The root of the sum of two squares, for symbols and numbers in any mix."""
+    if isinstance(left, Symbol) and isinstance(right, Symbol):
+        return create("_hypot", find_operator("_hypot"), (left, right), {})
+    if isinstance(left, _NUMBERS) and isinstance(right, _NUMBERS):
+        return float(np.hypot(left, right))
+    symbol, number = (left, right) if isinstance(left, Symbol) else (right, left)
+    if not isinstance(symbol, Symbol) or not isinstance(number, _NUMBERS):
+        raise DTypeError(f"hypot: expected Symbols or numbers, got {type(left).__name__} and "
+                         f"{type(right).__name__}")
+    return _with_scalar("_hypot_scalar", symbol, number, {})
 
 
 def eye(N: int, M: int = 0, k: int = 0, dtype: Any = None, **kwargs: Any) -> Symbol:

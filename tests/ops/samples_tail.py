@@ -7,6 +7,7 @@ import samples_misc
 import samples_multi
 import samples_sparse
 import samples_spatial
+import samples_surface
 from sample import Sample
 
 __all__ = ["SAMPLES"]
@@ -18,4 +19,5 @@ SAMPLES: dict[str, list[Sample]] = {
     **samples_sparse.SAMPLES,
     **samples_multi.SAMPLES,
     **samples_spatial.SAMPLES,
+    **samples_surface.SAMPLES,
 }

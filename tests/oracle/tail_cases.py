@@ -197,6 +197,39 @@ CASES: list[Case] = [
                                    _random(8).normal(size=(2, 24, 4, 5)) * 0.3,
                                    [[64, 72, 1], [50, 80, 1.5]]],
          scales=(2, 4), ratios=(0.5, 1, 2), rpn_post_nms_top_n=12),
+    # -- windows as columns, shifts
+    Case("im2col", [_IMAGES], (0,), kernel=(2, 3), stride=(1, 2), pad=(1, 0)),
+    Case("im2col", [_IMAGES], (0,), kernel=(2, 2), dilate=(2, 3)),
+    Case("col2im", [(2, 12, 6)], (0,), output_size=(3, 4), kernel=(2, 2)),
+    Case("col2im", [(2, 18, 6)], (0,), output_size=(4, 5), kernel=(3, 3), stride=(2, 2),
+         pad=(1, 1)),
+    *(Case("Correlation", [_IMAGES, (2, 3, 4, 5)], (0, 1), **attrs) for attrs in (
+        {}, {"kernel_size": 3, "max_displacement": 1, "pad_size": 2},
+        {"max_displacement": 2, "stride1": 2, "stride2": 2, "pad_size": 2},
+        {"is_multiply": False, "pad_size": 1})),
+    # -- densities
+    *(Case(f"random_pdf_{name}", [_random(4).gamma(3.0, size=(2, 3)), *values],
+           tuple(range(len(values) + 1)), is_log=is_log)
+      for is_log in (False, True) for name, values in (
+          ("normal", [[0.5, -1], [1.5, 0.7]]), ("gamma", [[2, 0.6], [1.5, 0.4]]),
+          ("exponential", [[0.5, 2]]), ("uniform", [[0.0, -1], [9, 12]]))),
+    *(Case(f"random_pdf_{name}", [[[0, 1, 4], [2, 3, 7]], *values],
+           tuple(range(1, len(values) + 1)), is_log=is_log)
+      for is_log in (False, True) for name, values in (
+          ("poisson", [[0.5, 2]]), ("negative_binomial", [[2, 5], [0.3, 0.6]]),
+          ("generalized_negative_binomial", [[2, 0.5], [0.3, 1.2]]))),
+    *(Case("random_pdf_dirichlet", [_random(4).dirichlet((1, 2, 3), (2, 2)),
+                                    [[1, 2, 3], [0.5, 1.5, 2]]], (0, 1), is_log=is_log)
+      for is_log in (False, True)),
+    # -- parts replaced
+    Case("_internal._slice_assign", [(3, 4), (2, 2)], begin=(0, 1), end=(2, None), step=(1, 2)),
+    Case("_internal._slice_assign_scalar", [(3, 4)], scalar=2.5, begin=(1,), end=(2,)),
+    Case("_internal._split_v2", [(6, 2)], (0,), indices=(0, 1, 3), axis=0),
+    Case("split_v2", [(2, 6)], (0,), indices_or_sections=3, axis=1),
+    Case("_internal._identity_with_attr_like_rhs", [(2, 3), (2, 3)], (0,)),
+    Case("histogram", [(3, 5)], bins=4, range=(-1, 1)),
+    Case("_internal._scatter_plus_scalar", [(2, 3)], scalar=2.0),
+    Case("_internal._scatter_elemwise_div", [(2, 3), (2, 3)]),
 ]
 
 

@@ -7,6 +7,7 @@ from . import (
     ctc,
     deconv,
     dense,
+    displacement,
     dropout,
     embedding,
     epilogue,
@@ -19,8 +20,10 @@ from . import (
     rnn,
     softmax,
     sync,
+    unfold,
 )
 
-__all__ = ["activation", "batchnorm", "channel", "conv", "ctc", "deconv", "dense", "dropout",
+__all__ = ["activation", "batchnorm", "channel", "conv", "ctc", "deconv", "dense", "displacement",
+           "dropout",
            "embedding", "epilogue", "legacy", "loss", "lrn", "norm", "pool", "recurrent", "rnn",
-           "softmax", "sync"]
+           "softmax", "sync", "unfold"]

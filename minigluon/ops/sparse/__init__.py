@@ -6,4 +6,7 @@ of the inputs. Where there is none, dispatch makes the inputs dense.
 from . import arith, product, records, reduction, rows
 from .form import Form, form, form_for
 
-__all__ = ["Form", "arith", "form", "form_for", "product", "records", "reduction", "rows"]
+# isort: split
+from . import names  # of records that the others enter
+
+__all__ = ["Form", "arith", "form", "form_for", "names", "product", "records", "reduction", "rows"]
