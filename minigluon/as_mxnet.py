@@ -15,7 +15,7 @@ import runpy
 import sys
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 __all__ = ["VERSION", "install", "main"]
@@ -33,12 +33,49 @@ class _Top(ModuleType):
         try:
             return getattr(importlib.import_module(_OURS), name)
         except AttributeError:
+            if importlib.util.find_spec(f"{_OURS}.{name}"):  # MXNet imports all its modules
+                return importlib.import_module(f"{_OURS}.{name}")
             raise AttributeError(
                 f"module 'mxnet' (served by minigluon) has no attribute '{name}'"
             ) from None
 
     def __dir__(self) -> list[str]:
         return dir(importlib.import_module(_OURS))
+
+
+# Files of MXNet that scripts import from, and where their names are here.
+_FILES = {
+    "contrib.ndarray": "ndarray.contrib", "contrib.symbol": "symbol.contrib",
+    "gluon.nn.activations": "gluon.nn", "gluon.nn.basic_layers": "gluon.nn",
+    "gluon.nn.conv_layers": "gluon.nn", "io.io": "io", "io.utils": "io", "kvstore.base": "kvstore",
+    "kvstore.kvstore": "kvstore", "ndarray.op": "ndarray", "ndarray.utils": "ndarray",
+    "rnn.io": "rnn", "rnn.rnn": "rnn", "rnn.rnn_cell": "rnn", "symbol.op": "symbol",
+}
+
+
+class _Part(ModuleType):
+    """A module of MXNet that is a namespace here (``mxnet.symbol.contrib``), or one room up."""
+
+    def __init__(self, name: str, names: Any) -> None:
+        super().__init__(name, getattr(names, "__doc__", None))
+        self.__dict__["_names"] = names
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["_names"], name)
+
+    def __dir__(self) -> list[str]:
+        return dir(self._names)
+
+
+def _names(path: str) -> Any:
+    """What stands for MXNet's module `path` where minigluon has no module there; or None."""
+    parent, _, last = _FILES.get(path, path).rpartition(".")
+    try:
+        room = importlib.import_module(f"{_OURS}.{parent}" if parent else _OURS)
+    except ModuleNotFoundError:
+        return None
+    names = getattr(room, last, None)
+    return names if path in _FILES or isinstance(names, SimpleNamespace) else None
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -50,22 +87,28 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         if fullname != "mxnet" and not fullname.startswith("mxnet."):
             return None
         if fullname != "mxnet":
+            path = fullname[len("mxnet."):]
             try:
-                importlib.import_module(_OURS + fullname[len("mxnet"):])
+                importlib.import_module(f"{_OURS}.{path}")
             except ModuleNotFoundError:
-                return None
+                if _names(path) is None:
+                    return None
         return importlib.util.spec_from_loader(fullname, self, is_package=True)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         if spec.name == "mxnet":
             return _Top("mxnet", f"minigluon, imported as MXNet {VERSION}")
-        module = importlib.import_module(_OURS + spec.name[len("mxnet"):])
+        path = spec.name[len("mxnet."):]
+        names = _names(path)
+        if names is not None:
+            return _Part(spec.name, names)
+        module = importlib.import_module(f"{_OURS}.{path}")
         self._own = module.__spec__
         return module
 
     def exec_module(self, module: ModuleType) -> None:
         """The module has run long ago under its own name; put back the spec it had."""
-        if not isinstance(module, _Top):
+        if not isinstance(module, (_Top, _Part)):
             module.__spec__ = self._own
 
 

@@ -170,7 +170,7 @@ def grad(
     retain_graph: bool | None = None,
     create_graph: bool = False,
     train_mode: bool = True,
-) -> Any:
+) -> list[NDArray]:
     """The gradients of `heads` with respect to `variables`, returned, not written to ``.grad``.
 
     Args:
@@ -178,14 +178,14 @@ def grad(
             differentiated again. retain_graph: default the same as create_graph.
 
     Returns:
-        One NDArray for a single variable, else a list.
+        A list with the gradient of each variable, for a single variable, too.
 
     >>> import minigluon as mx
     >>> x = mx.nd.array([2.0])
     >>> x.attach_grad()
     >>> with mx.autograd.record():
     ...     y = x * x * x
-    ...     dy = mx.autograd.grad(y, x, create_graph=True)
+    ...     dy = mx.autograd.grad(y, x, create_graph=True)[0]
     >>> dy.backward()
     >>> dy.asscalar().item(), x.grad.asscalar().item()
     (12.0, 12.0)
@@ -209,14 +209,13 @@ def grad(
         wrap, face = as_it_is, raw_face_of
     with scope:
         found = tape.walk(sources, values, face, wrap, retain, ids)
-    results = [_gradient_of(x, found, create_graph) for x in wanted]
-    return results if isinstance(variables, (list, tuple)) else results[0]
+    return [_gradient_of(x, found, create_graph) for x in wanted]
 
 
 def _gradient_of(x: NDArray, found: dict[int, Any], wrapped: bool) -> NDArray:
-    if id(x._ag) not in found:
+    value = found.get(id(x._ag), (x, None))[1]
+    if value is None:
         return nd.zeros_like(x.detach())  # type: ignore[attr-defined, no-any-return]
-    value = found[id(x._ag)][1]
     if wrapped:
         return value  # type: ignore[no-any-return]
     if isinstance(value, Stored):

@@ -4,6 +4,7 @@ An optimizer calls its scheduler with `num_update`, the largest count of updates
 """
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Sequence
 from itertools import pairwise
@@ -18,6 +19,10 @@ __all__ = [
     "MultiFactorScheduler",
     "PolyScheduler",
 ]
+
+
+def _log_change(num_update: int, lr: float) -> None:
+    logging.info("Update[%d]: Change learning rate to %0.5e", num_update, lr)
 
 
 class LRScheduler:
@@ -106,7 +111,13 @@ class FactorScheduler(LRScheduler):
             return self.get_warmup_lr(num_update)
         while num_update > self.count + self.step:
             self.count += self.step
-            self.base_lr = max(self.base_lr * self.factor, self.stop_factor_lr)
+            self.base_lr *= self.factor
+            if self.base_lr >= self.stop_factor_lr:
+                _log_change(num_update, self.base_lr)
+                continue
+            self.base_lr = self.stop_factor_lr
+            logging.info("Update[%d]: now learning rate arrived at %0.5e, will not change in the "
+                         "future", num_update, self.base_lr)
         return self.base_lr
 
 
@@ -149,6 +160,7 @@ class MultiFactorScheduler(LRScheduler):
             self.count = self.step[self.cur_step_ind]
             self.cur_step_ind += 1
             self.base_lr *= self.factor
+            _log_change(num_update, self.base_lr)
         return self.base_lr
 
 

@@ -149,7 +149,8 @@ def walk(
         wanted: ids of sources to report besides variables (for ``autograd.grad``).
 
     Returns:
-        id(source) -> (source, gradient), for every Leaf and every wanted Output reached.
+        id(source) -> (source, gradient), for every Leaf and every wanted Output reached. A Leaf
+        that no gradient flows to (``BlockGrad``, a comparison) has None: its gradient is zero.
 
     Raises:
         GradientError: an operator without gradient, or a graph that a former walk has freed.
@@ -177,6 +178,8 @@ def walk(
         device = head.entry.device if type(head) is Output else None
         give(head, grad, face_of(device))
     tracked = {(id(o.entry), o.index): o for o in _outputs_among(entries, heads, wanted)}
+    unmoved = {id(leaf): leaf for entry in entries for leaf in entry.sources
+               if type(leaf) is Leaf and leaf.req != "null"}
     for entry in reversed(entries):
         op = entry.op
         if entry.inputs is None or entry.outputs is None:
@@ -211,6 +214,8 @@ def walk(
             if source is not None and grad is not None:
                 give(source, grad, face)
         _drop(entry, retain)
+    for key, leaf in unmoved.items():
+        found.setdefault(key, (leaf, None))
     return found
 
 

@@ -2,6 +2,7 @@
 //
 // Anything unusual (a graph that was used up, an operator without gradient, other kinds of heads) is
 // found before anything is changed and left to tape.walk, which has the words for it.
+#include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -67,10 +68,29 @@ class Walk {
       stack.emplace_back(entry, true);
       for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(sources); ++i) {
         PyObject* source = PyTuple_GET_ITEM(sources, i);
-        if (is_output(source)) stack.emplace_back(entry_of(source), false);
+        if (is_output(source)) {
+          stack.emplace_back(entry_of(source), false);
+        } else if (source != Py_None) {
+          below_.push_back(source);
+        }
       }
     }
     return true;
+  }
+
+  // The variables of the graph that no gradient flows to (BlockGrad, a comparison).
+  std::vector<nb::object> unmoved() {
+    std::vector<PyObject*> moved;
+    for (auto& [leaf, sum] : leaves) moved.push_back(leaf.ptr());
+    std::sort(moved.begin(), moved.end());
+    std::vector<nb::object> found;
+    for (PyObject* leaf : below_) {
+      if (!std::binary_search(moved.begin(), moved.end(), leaf) &&
+          attribute(leaf, req_word).ptr() != null_word) {
+        found.push_back(nb::borrow(leaf));
+      }
+    }
+    return found;
   }
 
   void begin() {
@@ -234,6 +254,7 @@ class Walk {
   std::vector<nb::object> entries_;
   std::unordered_map<PyObject*, std::size_t> places_;
   std::vector<std::vector<nb::object>> sums_;
+  std::vector<PyObject*> below_;  // the variables, as often as used; the entries hold them
 };
 
 constexpr npy_intp kWorthTaking = 65536;  // bytes: less is copied sooner than given back
@@ -386,6 +407,7 @@ bool backward(nb::list heads, nb::handle head_grads, bool retain, nb::handle fac
   for (auto& [leaf, grad] : walk.leaves) {
     if (walk.late.count(grad.ptr()) == 0) deliver_to(leaf, grad, deliver);
   }
+  for (nb::object& leaf : walk.unmoved()) deliver(leaf, nb::none());
   return true;
 }
 

@@ -62,6 +62,23 @@ def test_import_inside_a_program():
     assert run("-c", code).stdout.strip() == "True"
 
 
+def test_modules_that_are_namespaces_or_other_files_here():
+    code = ("import minigluon.as_mxnet, minigluon, mxnet as mx\n"
+            "from mxnet.symbol.contrib import SyncBatchNorm\n"
+            "from mxnet.ndarray.random import uniform\n"
+            "from mxnet.contrib.ndarray import MultiBoxPrior\n"
+            "from mxnet.gluon.nn.basic_layers import Dense\n"
+            "import mxnet.io.io\n"
+            "assert Dense is minigluon.gluon.nn.Dense\n"
+            "assert mxnet.io.io.DataBatch is mx.io.DataBatch\n"
+            "assert MultiBoxPrior is mx.nd.contrib.MultiBoxPrior\n"
+            "print(mx.test_utils.default_context(), mx.sym.contrib.SyncBatchNorm is SyncBatchNorm)")
+    done = run("-c", code)
+    assert done.stdout.strip() == "cpu(0) True", done.stderr
+    done = run("-c", "import minigluon.as_mxnet\nimport mxnet.symbol.nothing")
+    assert "ModuleNotFoundError" in done.stderr
+
+
 def test_missing_names_say_so():
     done = run("-c", "import minigluon.as_mxnet\nimport mxnet as mx\nmx.no_such_thing")
     assert "served by minigluon" in done.stderr

@@ -195,7 +195,7 @@ def test_third_order():
     with autograd.record():
         y = x**4
         for _ in range(2):
-            y = autograd.grad(y, x, create_graph=True)
+            y = autograd.grad(y, x, create_graph=True)[0]
     y.backward()
     assert x.grad.asscalar() == 48
 
@@ -215,7 +215,7 @@ def test_grad_of_an_intermediate():
     with autograd.record():
         h = x * 2
         y = h * h
-    assert autograd.grad(y, h).asscalar() == 12
+    assert autograd.grad(y, h)[0].asscalar() == 12
 
 
 def test_mark_variables():
@@ -417,3 +417,61 @@ def test_a_head_gradient_stays_the_callers() -> None:
     y.backward(head)
     x.grad[:] = 0
     assert (head.asnumpy() == 5).all()
+
+
+def graph_without_flow(x, w):
+    """x counts twice; no gradient flows to w, whose gradient is zero all the same."""
+    return x * 2 + nd.BlockGrad(w * 3) + (w > 1)
+
+
+@pytest.mark.parametrize("req, kept", [("write", 0), ("add", 7)])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])  # the core's walk, and tape's
+def test_a_variable_that_no_gradient_reaches_gets_zero(req, kept, dtype):
+    x, w = leaf([1.0, 2.0], req, dtype=dtype), leaf([3.0, 4.0], req, dtype=dtype)
+    cut = leaf([5.0, 6.0], req, dtype=dtype)
+    for variable in (x, w, cut):
+        variable.grad[:] = 7
+    with autograd.record():
+        y = graph_without_flow(x, w) + cut.detach()
+    y.backward()
+    assert x.grad.asnumpy().tolist() == [2 + kept] * 2
+    assert w.grad.asnumpy().tolist() == [kept] * 2 and w._fresh_grad
+    assert cut.grad.asnumpy().tolist() == [7, 7] and not cut._fresh_grad
+    with autograd.record():
+        y = graph_without_flow(x, w)
+    assert autograd.grad(y, w)[0].asnumpy().tolist() == [0, 0]
+
+
+def test_a_trainer_takes_a_blocked_gradient_for_fresh():
+    net = mx.gluon.nn.HybridSequential()
+    net.add(mx.gluon.nn.Dense(1, in_units=2),
+            mx.gluon.nn.HybridLambda(lambda F, x: F.BlockGrad(x)),
+            mx.gluon.nn.Dense(1, in_units=1))
+    net.initialize(mx.init.One())
+    trainer = mx.gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.5})
+    for hybrid in (False, True):
+        net.hybridize(hybrid)
+        net[0].weight.grad()[:] = 9
+        with autograd.record():
+            loss = net(nd.ones((1, 2)))
+        loss.backward()
+        trainer.step(1)
+    assert net[0].weight.data().asnumpy().tolist() == [[1, 1]]
+    assert net[2].weight.data().asscalar() == 1 - 0.5 * 2 * 2
+
+
+def test_copies_pass_their_gradient_on():
+    x = leaf([1.0, 2.0])
+    with autograd.record():
+        there = (x * 2).as_in_context(mx.cpu(1))
+        back = nd.zeros((2,))
+        (there * there).copyto(back)
+        y = back + nd.array(x)
+    y.backward()
+    assert x.grad.asnumpy().tolist() == [8 * 1 + 1, 8 * 2 + 1]
+    with autograd.record():
+        dx = autograd.grad(x.copyto(mx.cpu(1)) ** 2, x, create_graph=True)[0]
+        dx.backward()
+    assert x.grad.asnumpy().tolist() == [2, 2]
+    with autograd.record(), pytest.raises(mx.MXNetError, match="Inplace"):
+        x.copyto(leaf([0.0, 0.0]))

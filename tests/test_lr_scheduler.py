@@ -92,3 +92,14 @@ def test_a_schedule_goes_on_after_travelling(make: object) -> None:
     assert sent is not None and type(sent) is type(schedule)
     assert _at(sent, 9, 10, 11, 15) == pytest.approx(whole)
     assert _at(pickle.loads(pickle.dumps(schedule)), 9, 10, 11, 15) == pytest.approx(whole)
+
+
+def test_changes_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    FactorScheduler(2, 0.5, stop_factor_lr=0.4, base_lr=1)(5)
+    MultiFactorScheduler([2], 0.1, base_lr=1)(3)
+    assert caplog.messages == [
+        "Update[5]: Change learning rate to 5.00000e-01",
+        "Update[5]: now learning rate arrived at 4.00000e-01, will not change in the future",
+        "Update[3]: Change learning rate to 1.00000e-01",
+    ]

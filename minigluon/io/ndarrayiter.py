@@ -139,7 +139,7 @@ def _rows(values: NDArray, chosen: np.ndarray[Any, Any]) -> NDArray:
 
 
 def _named(given: Any, default: str, what: str) -> list[tuple[str, NDArray]]:
-    """(name, NDArray) of each array given; numbers from NumPy become float32, as nd.array does."""
+    """(name, NDArray) of each array given, by name; numbers from NumPy become float32."""
     if given is None:
         given = []
     if isinstance(given, (NDArray, np.ndarray)):
@@ -153,7 +153,7 @@ def _named(given: Any, default: str, what: str) -> list[tuple[str, NDArray]]:
             f"with them as values, got {type(given).__name__}"
         )
     return [(name, values if isinstance(values, NDArray) else array(values, _host()))
-            for name, values in given.items()]
+            for name, values in sorted(given.items())]
 
 
 def _host() -> Context:

@@ -277,4 +277,4 @@ def np(
     """A CustomMetric from a function on NumPy arrays."""
     if not callable(numpy_feval):
         raise ArgumentError(f"metric.np: expected a function, got {numpy_feval!r}")
-    return CustomMetric(numpy_feval, name or numpy_feval.__name__, allow_extra_outputs)
+    return CustomMetric(numpy_feval, name, allow_extra_outputs)

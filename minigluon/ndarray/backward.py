@@ -61,11 +61,14 @@ def _fail_gradients(heads: Sequence[Any], failure: Failure) -> None:
 
 
 def deliver(leaf: tape.Leaf, grad: Any) -> None:
-    """Write or add a raw gradient into a variable's gradient array, in its dtype."""
+    """Write or add a raw gradient into a variable's gradient array, in its dtype; None is zero."""
     if leaf.grad is None or leaf.req == "null":
         return
     raw = leaf.grad._to_write()
-    if type(raw) in STORED or type(grad) in STORED:
+    if grad is None:
+        if leaf.req == "write":
+            leaf.grad._write(0)
+    elif type(raw) in STORED or type(grad) in STORED:
         fill(device_of(leaf.grad._ctx).xp, raw, grad, leaf.req == "add")
     elif leaf.req == "add":
         raw += grad.astype(raw.dtype, copy=False)

@@ -1,7 +1,9 @@
 """NDArray: the eager face. Wraps a raw array, calls operators at once, remembers for autograd."""
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -268,6 +270,7 @@ class NDArray(_Base):  # type: ignore[misc]
             if source.type != target.type:
                 raw = source.to_host(raw)
             copied = NDArray(target.array(raw), other)
+            self._record_copy(copied)
             if failure is not None:
                 copied._variable().fail(failure)
             return copied
@@ -277,11 +280,21 @@ class NDArray(_Base):  # type: ignore[misc]
             return other
         if other.shape != self.shape:
             raise ShapeError(f"copyto: cannot copy shape {self.shape} into {other.shape}")
+        self._record_copy(other)
         if failure is not None:
             other._variable().fail(failure)
             return other
         other._write(raw_on(self, other._ctx))
         return other
+
+    def _record_copy(self, copied: NDArray) -> None:
+        source = tape.alive(self._ag) if tape.state.recording else None
+        if source is not None:
+            if copied._ag is not None:
+                raise MXNetError(_INPLACE)
+            entry = tape.append(_copy_between(self._ctx, copied._ctx), {}, device_of(self._ctx),
+                                (source,), (self._data,), (copied._data,))
+            copied._ag = tape.Output(entry, 0)
 
     def as_in_context(self, context: Context) -> NDArray:
         """This array if it is on `context` already, else a copy there."""
@@ -330,6 +343,13 @@ class NDArray(_Base):  # type: ignore[misc]
                                 (view._data,))
             view._ag = tape.Output(entry, 0)
         return view
+
+    def broadcast_to(self, shape: Sequence[int] | int) -> NDArray:
+        """Stretch axes of size 1 to `shape`, which may have more axes in front."""
+        target = (shape,) if isinstance(shape, int) else tuple(shape)
+        more = len(target) - self.ndim
+        source = self.reshape((1,) * more + self.shape) if more > 0 else self
+        return nd_call(_BROADCAST_TO, (source,), {"shape": target})  # type: ignore[no-any-return]
 
     # -- indexing ------------------------------------------------------------------------------
 
@@ -479,6 +499,22 @@ class NDArray(_Base):  # type: ignore[misc]
             train_mode: run the backward as for training.
         """
         run_backward([self], [out_grad], retain_graph)
+
+
+@cache
+def _copy_between(here: Context, there: Context) -> Operator:
+    """A record for a copy from one context to another: its gradient goes the other way."""
+
+    def gradient(F: Any, dy: Any, out: Any, data: Any) -> list[Any]:
+        if isinstance(dy, NDArray):
+            return [dy.as_in_context(here)]
+        source, target = device_of(here), device_of(there)
+        return [dy if source.type == target.type else source.array(target.to_host(dy))]
+
+    def body(xp: Any, data: Any) -> Any:
+        return data.copy()
+
+    return Operator("_copyto", body, gradient=gradient)
 
 
 def _zeros_like(xp: Any, array: Any) -> Any:
@@ -737,10 +773,21 @@ def _not_an_array(op: Operator, place: int, value: Any) -> Exception:
 _BINARY_OPS = {word: tuple(find_operator(name) for name in names)
                for word, names in BINARY.items()}
 _RESHAPE, _GETITEM = find_operator("Reshape"), find_operator("_getitem")
-_TRANSPOSE, _COPY, _CAST = (find_operator(n) for n in ("transpose", "_copy", "Cast"))
+_TRANSPOSE, _COPY, _CAST, _BROADCAST_TO = (
+    find_operator(n) for n in ("transpose", "_copy", "Cast", "broadcast_to"))
 _CAST_STORAGE = find_operator("cast_storage")
 _NEGATIVE, _ABS = find_operator("negative"), find_operator("abs")
 _NUMBERS = (int, float, np.generic)
+_PLAIN: dict[str, Callable[[Any, Any], Any]] = {  # words for two plain numbers
+    "add": operator.add, "subtract": operator.sub, "multiply": operator.mul,
+    "divide": operator.truediv, "modulo": operator.mod, "power": operator.pow,
+    "maximum": max, "minimum": min, "equal": lambda a, b: int(a == b),
+    "not_equal": lambda a, b: int(a != b), "greater": lambda a, b: int(a > b),
+    "greater_equal": lambda a, b: int(a >= b), "lesser": lambda a, b: int(a < b),
+    "lesser_equal": lambda a, b: int(a <= b), "logical_and": lambda a, b: int(bool(a and b)),
+    "logical_or": lambda a, b: int(bool(a or b)),
+    "logical_xor": lambda a, b: int(bool(a) != bool(b)),
+}
 
 
 def binary(word: str, lhs: Any, rhs: Any) -> Any:
@@ -758,6 +805,8 @@ def binary(word: str, lhs: Any, rhs: Any) -> Any:
             return invoke(left_scalar, [rhs], left_scalar.parse({"scalar": lhs}))
         if isinstance(lhs, np.ndarray):
             return invoke(both, [array(lhs, rhs._ctx, rhs.dtype), rhs], both.defaults)
+    elif isinstance(lhs, _NUMBERS) and isinstance(rhs, _NUMBERS) and word in _PLAIN:
+        return _PLAIN[word](lhs, rhs)
     raise DTypeError(f"{word}: expected NDArrays or numbers, got {type(lhs)} and {type(rhs)}")
 
 
@@ -851,26 +900,21 @@ def array(source: Any, ctx: Context | None = None, dtype: Any = None) -> NDArray
     """
     if hasattr(source, "tocsr"):
         return sparse_class("csr").from_scipy(source, ctx, dtype)  # type: ignore[no-any-return]
-    if isinstance(source, NDArray) and source.stype != "default":
-        made = source.copyto(ctx or current_context())
-        return made if dtype is None else made.astype(dtype)
     if isinstance(source, NDArray):
-        ctx = ctx or current_context()
-        host = source.asnumpy()
-        dtype = source.dtype if dtype is None else dtype_name(dtype)
-    else:
-        if isinstance(source, (list, tuple)):
-            source = [x.asnumpy() if isinstance(x, NDArray) else x for x in source]
-        try:
-            host = np.asarray(source)
-        except ValueError as error:
-            raise ShapeError(f"nd.array: rows of unequal length: {error}") from error
-        if host.dtype.kind in "US":  # fields of a text file: read as numbers, as MXNet does
-            host = _numbers(host, dtype_name(dtype or "float32"))
-        if host.dtype.kind not in "biufc":
-            raise DTypeError(f"nd.array: cannot make an array of {type(source).__name__}: "
-                             f"its elements are {host.dtype}")
-        dtype = "float32" if dtype is None else dtype_name(dtype)
+        made = source.copyto(ctx or current_context())
+        return made if dtype is None else made.astype(dtype, copy=False)
+    if isinstance(source, (list, tuple)):
+        source = [x.asnumpy() if isinstance(x, NDArray) else x for x in source]
+    try:
+        host = np.asarray(source)
+    except ValueError as error:
+        raise ShapeError(f"nd.array: rows of unequal length: {error}") from error
+    if host.dtype.kind in "US":  # fields of a text file: read as numbers, as MXNet does
+        host = _numbers(host, dtype_name(dtype or "float32"))
+    if host.dtype.kind not in "biufc":
+        raise DTypeError(f"nd.array: cannot make an array of {type(source).__name__}: "
+                         f"its elements are {host.dtype}")
+    dtype = "float32" if dtype is None else dtype_name(dtype)
     ctx = ctx or current_context()
     if not isinstance(ctx, Context):
         raise ArgumentError(f"ctx: expected a Context like mx.cpu(0), got {ctx!r}")

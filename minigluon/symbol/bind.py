@@ -48,7 +48,7 @@ class Executor:
     Attributes:
         arg_arrays, grad_arrays, aux_arrays: in the order of the symbol's lists; a gradient that is
             not computed is None.
-        outputs: of the last forward.
+        outputs: of the last forward, zeros before the first; always the same arrays.
 
     >>> import minigluon as mx
     >>> x = mx.sym.var("x")
@@ -81,7 +81,7 @@ class Executor:
         self._grad_dict = dict(zip(names, self.grad_arrays, strict=True))
         self._aux_dict = {node.name: array
                          for node, array in zip(self._states, self.aux_arrays, strict=True)}
-        self.outputs: list[NDArray] = []
+        self._outputs: list[NDArray] | None = None
         # by mode, whether they are watched, and what they are for: layouts of images suit one shape
         self._programs: dict[tuple[bool, bool, Any], Program] = {}
         self._only_for = has_images(entries) and tuple(
@@ -168,6 +168,29 @@ class Executor:
         return self._aux_dict
 
     @property
+    def outputs(self) -> list[NDArray]:
+        """The outputs of the last forward; each forward writes into the same arrays."""
+        if self._outputs is None:
+            self._outputs = self._new_outputs()
+        return self._outputs
+
+    def _new_outputs(self) -> list[NDArray]:
+        """Zeros of the outputs' shapes and types."""
+        known = list(zip(self._nodes, self._arrays, strict=True))
+        shapes = infer_shape(self._entries, {node: array.shape for node, array in known})
+        types = infer_dtype(self._entries, {node: array.dtype for node, array in known})
+        return [nd.zeros(shapes.entries[entry], self._places[entry.node], types.entries[entry])
+                for entry in self._entries]
+
+    def _put_outputs(self, made: list[NDArray]) -> list[NDArray]:
+        """New outputs take the place of the old, in the arrays that others may hold."""
+        if self._outputs is None:
+            self._outputs = made
+        for old, new in zip(self._outputs, made, strict=True):
+            old._data, old._ctx, old._var = new._data, new._ctx, new._var
+        return self._outputs
+
+    @property
     def output_dict(self) -> dict[str, NDArray]:
         """The outputs by the name of their node."""
         return {output_name(entry): array
@@ -206,25 +229,22 @@ class Executor:
             return self._lose_outputs(Failure(error, late=True))
         self._last, self._failure = run, None
         taken = list(inputs)
-        self.outputs = []
+        made = []
         for entry in self._entries:
             taken.append(_own(run.values[entry], taken))
-            self.outputs.append(wrap(taken[-1], run.homes[entry].ctx))
+            made.append(wrap(taken[-1], run.homes[entry].ctx))
+        outputs = self._put_outputs(made)
         if self._watcher is not None:
             self._show(run)
-        return self.outputs
+        return outputs
 
     def _lose_outputs(self, failure: Failure) -> list[NDArray]:
         """Outputs of a forward that failed as it ran: who reads them gets the error."""
-        known = list(zip(self._nodes, self._arrays, strict=True))
-        shapes = infer_shape(self._entries, {node: array.shape for node, array in known})
-        types = infer_dtype(self._entries, {node: array.dtype for node, array in known})
         self._failure = failure
-        self.outputs = [nd.zeros(shapes.entries[entry], self._places[entry.node],
-                                 types.entries[entry]) for entry in self._entries]
-        for out in self.outputs:
+        made = self._new_outputs()
+        for out in made:
             out._variable().fail(failure)
-        return self.outputs
+        return self._put_outputs(made)
 
     def set_monitor_callback(self, callback: Watcher, monitor_all: bool = False) -> None:
         """Show the output of every operator, as it was computed, to ``callback(name, array)``.

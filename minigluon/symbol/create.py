@@ -25,7 +25,7 @@ from ..ops import (
     zipfian_function,
 )
 from ..ops.face import function, methods
-from .symbol import Symbol, checked_attrs, one_entry
+from .symbol import Symbol, attr_text, checked_attrs, one_entry
 
 __all__ = ["BINARY_FUNCTIONS", "Variable", "arange", "binary", "eye", "full", "histogram", "hypot",
            "make_functions",
@@ -72,7 +72,7 @@ def var(name: str, attr: dict[str, str] | None = None, shape: Sequence[int] | No
         text = dtype_name(dtype)
         attrs["__dtype__"] = str(DTYPE_CODES.get(text, text))
     if init is not None:
-        attrs["__init__"] = init if isinstance(init, str) else init.dumps()
+        attrs["__init__"] = attr_text(init)
     if stype is not None:
         attrs["__storage_type__"] = _STORAGE_CODES[stype]
     for key, text in kwargs.items():

@@ -370,13 +370,23 @@ def one_entry(value: Any, what: str, key: str) -> Entry:
     return value.entries[0]
 
 
-def checked_attrs(attrs: Mapping[str, str]) -> dict[str, str]:
-    """User attributes in the form in which nodes keep them; values must be strings."""
+def checked_attrs(attrs: Mapping[str, Any]) -> dict[str, str]:
+    """User attributes in the form in which nodes keep them; values must be strings.
+
+    Those with a meaning (``__init__``, ``__lr_mult__``) may be numbers or initializers.
+    """
+    attrs = {name: attr_text(value) if name.startswith("__") else value
+             for name, value in attrs.items()}
     for name, value in attrs.items():
         if not isinstance(value, str):
             raise ArgumentValueError(
                 f"attribute {name}: expected a string, got {value!r}; write {name}='{value}'")
     return user_attrs(attrs)
+
+
+def attr_text(value: Any) -> str:
+    """How a node keeps the value of an attribute: an initializer as its settings."""
+    return value.dumps() if hasattr(value, "dumps") else str(value)
 
 
 def _attrs_of(node: Node) -> dict[str, str]:

@@ -1,13 +1,25 @@
 """DataLoader: what batches hold, in every way of making them."""
+import pickle
 import random
 import time
+from multiprocessing.pool import ThreadPool
 
 import numpy as np
 import pytest
 
 import minigluon as mx
-from minigluon.gluon.data import ArrayDataset, DataLoader, Dataset, SequentialSampler
-from minigluon.gluon.data.dataloader import default_batchify_fn, default_mp_batchify_fn
+from minigluon.gluon.data import (
+    ArrayDataset,
+    BatchSampler,
+    DataLoader,
+    Dataset,
+    SequentialSampler,
+)
+from minigluon.gluon.data.dataloader import (
+    _MultiWorkerIter,
+    default_batchify_fn,
+    default_mp_batchify_fn,
+)
 
 WAYS = [{}, {"num_workers": 2}, {"num_workers": 2, "thread_pool": True},
         {"num_workers": 2, "auto_reload": True},
@@ -248,3 +260,24 @@ def test_batch_of_tuples_and_ndarrays():
 def test_batch_of_what_has_no_array():
     with pytest.raises(TypeError, match="batchify_fn"):
         default_batchify_fn(["a", "b"])
+
+
+def pickled_batch(indices, batchify_fn, dataset):
+    return pickle.dumps(batchify_fn([dataset[i] for i in indices]))
+
+
+def test_an_iterator_over_a_pool_of_the_callers():
+    class Countdown(_MultiWorkerIter):
+        def _push_next(self):
+            pushed.append(self._sent_idx)
+            super()._push_next()
+
+    pushed = []
+    sampler = BatchSampler(SequentialSampler(5), 2)
+    with ThreadPool(2) as pool:
+        found = Countdown(pool, default_batchify_fn, sampler, pin_memory=True,
+                          worker_fn=pickled_batch, prefetch=2, dataset=np.arange(5.0))
+        batches = list(found)
+    assert [batch.asnumpy().tolist() for batch in batches] == [[0, 1], [2, 3], [4]]
+    assert len(found) == 3 and batches[0].context.device_type == "cpu_pinned"
+    assert pushed[:3] == [0, 1, 2]

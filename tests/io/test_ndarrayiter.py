@@ -148,3 +148,9 @@ def test_own_iterator():
     assert len(list(Three())) == 3
     with pytest.raises(NotImplementedError, match="iter_next"):
         DataIter().next()
+
+
+def test_arrays_of_a_dict_come_by_name():
+    batches = mx.io.NDArrayIter({"b": np.ones((2, 1)), "a": np.zeros((2, 1))}, batch_size=2)
+    assert [each.name for each in batches.provide_data] == ["a", "b"]
+    assert [array.asnumpy().sum() for array in next(batches).data] == [0, 2]

@@ -297,3 +297,15 @@ def test_array_reads_numbers_written_as_text() -> None:
         nd.array(["1", "one"])
     with pytest.raises(mx.base.DTypeError, match="text not int32"):
         nd.array(["1.5"], dtype="int32")
+
+
+def test_broadcast_to_may_add_axes_in_front():
+    assert nd.ones((3,)).broadcast_to((2, 3)).asnumpy().tolist() == [[1, 1, 1], [1, 1, 1]]
+    assert nd.ones((1, 3)).broadcast_to((4, 2, 3)).shape == (4, 2, 3)
+    with pytest.raises(mx.MXNetError, match="broadcast_to"):
+        nd.ones((2, 3)).broadcast_to((3,))
+
+
+def test_words_for_two_plain_numbers():
+    assert (nd.add(2, 3), nd.maximum(2, 3), nd.equal(2, 3), nd.divide(1, 4)) == (5, 3, 0, 0.25)
+    assert (nd.logical_xor(1, 0), nd.lesser(1, 2), nd.logical_and(2, 0)) == (1, 1, 0)

@@ -345,3 +345,12 @@ def test_images_lie_as_the_kernels_like_them(grouped, kind, monkeypatch):
     for node in convolutions:
         assert (node.attrs["layout"], len(node.attrs["kernel"])) == (
             ("NHWC/OIHW", 2) if kind == "NHWC" else (None, 3))
+
+
+def test_outputs_are_there_before_a_forward_and_stay_the_same_arrays():
+    executor = sym.exp(sym.var("x"), name="e").simple_bind(mx.cpu(), x=(2,))
+    out = executor.outputs[0]
+    assert executor.output_dict["e_output"] is out and out.asnumpy().tolist() == [0, 0]
+    for value in (0.0, 1.0):
+        assert executor.forward(x=nd.full((2,), value))[0] is out
+        assert np.allclose(out.asnumpy(), np.exp(value))

@@ -17,6 +17,7 @@ from minigluon.base import (
     NotImplementedForSymbol,
     ShapeError,
 )
+from minigluon.initializer import One
 from minigluon.name import NameManager
 
 
@@ -327,3 +328,12 @@ def test_there_are_no_partitioners():
     for call in (lambda x: x.optimize_for("TensorRT"), lambda x: x.get_backend_symbol("MKLDNN")):
         with pytest.raises(NotForThisError, match="has no graph partitioners"):
             call(sym.var("x"))
+
+
+def test_attributes_with_a_meaning_may_be_numbers_or_initializers():
+    made = sym.FullyConnected(sym.var("x"), num_hidden=1, name="f",
+                              attr={"__init__": One(), "__lr_mult__": 2})
+    assert made.attr_dict()["f_weight"]["__init__"] == One().dumps()
+    assert made.attr("__lr_mult__") == "2"
+    with pytest.raises(ValueError, match="expected a string"):
+        sym.FullyConnected(sym.var("x"), num_hidden=1, attr={"note": 2})

@@ -6,6 +6,7 @@ import weakref
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from multiprocessing.reduction import ForkingPickler  # noqa: F401 (gluonnlp imports it from here)
 from typing import Any
 
 from ... import random
@@ -14,9 +15,12 @@ from ...context import Context, cpu_pinned
 from ._workers import LoaderTimeout, WorkerPool, note_sample
 from .batchify import as_in_context, default_batchify_fn, default_mp_batchify_fn, wrap_batch
 from .dataset import Dataset
+from .pooliter import PoolIterator
 from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 
 __all__ = ["DataLoader", "default_batchify_fn", "default_mp_batchify_fn"]
+
+_MultiWorkerIter = PoolIterator  # MXNet's name, which gluoncv derives from
 
 
 class DataLoader:
@@ -64,7 +68,8 @@ class DataLoader:
         timeout: float | None = 120,
         auto_reload: bool = False,
     ) -> None:
-        self._dataset = dataset
+        self._dataset, self._pin_memory = dataset, pin_memory
+        self._batchify_fn = batchify_fn or default_batchify_fn
         self._batch_sampler = _batches(dataset, batch_size, shuffle, sampler, last_batch,
                                        batch_sampler)
         self._job = _Job(dataset, batchify_fn)
