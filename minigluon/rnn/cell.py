@@ -215,6 +215,10 @@ class _GatedCell(BaseRNNCell):
         return (F.FullyConnected(inputs, self._iW, self._iB, num_hidden=size, name=f"{name}i2h"),
                 F.FullyConnected(state, self._hW, self._hB, num_hidden=size, name=f"{name}h2h"))
 
+    def _shown(self, inputs: Any, **kwargs: Any) -> Any:
+        """What values of a state come from."""
+        return F.Activation(inputs, act_type="tanh", **kwargs)
+
 
 class RNNCell(_GatedCell):
     """output = activation(W x + U h + b).
@@ -270,11 +274,11 @@ class LSTMCell(_GatedCell):
         i2h, h2h = self._both(inputs, states[0], name)
         gates = F.SliceChannel(i2h + h2h, num_outputs=4, name=f"{name}slice")
         take_in, forget, new, put_out = (
-            F.Activation(gate, act_type=kind, name=f"{name}{word}")
-            for gate, kind, word in zip(gates, ("sigmoid", "sigmoid", "tanh", "sigmoid"), "ifco",
-                                        strict=True))
+            self._shown(gate, name=f"{name}c") if word == "c" else
+            F.Activation(gate, act_type="sigmoid", name=f"{name}{word}")
+            for gate, word in zip(gates, "ifco", strict=True))
         memory = F.elemwise_add(forget * states[1], take_in * new, name=f"{name}state")
-        output = F.elemwise_mul(put_out, F.Activation(memory, act_type="tanh"), name=f"{name}out")
+        output = F.elemwise_mul(put_out, self._shown(memory), name=f"{name}out")
         return output, [output, memory]
 
 
@@ -301,6 +305,6 @@ class GRUCell(_GatedCell):
         h_reset, h_update, h_new = F.SliceChannel(h2h, num_outputs=3, name=f"{name}_h2h_slice")
         reset = F.Activation(i_reset + h_reset, act_type="sigmoid", name=f"{name}_r_act")
         update = F.Activation(i_update + h_update, act_type="sigmoid", name=f"{name}_z_act")
-        new = F.Activation(i_new + reset * h_new, act_type="tanh", name=f"{name}_h_act")
+        new = self._shown(i_new + reset * h_new, name=f"{name}_h_act")
         output = F.elemwise_add((1.0 - update) * new, update * before, name=f"{name}out")
         return output, [output]

@@ -334,10 +334,14 @@ class GRUCell(_GatedCell):
                          name=prefix + "z_act")
         inner = F.elemwise_add(i2h_n, F.elemwise_mul(r, h2h_n, name=prefix + "mul0"),
                                name=prefix + "plus2")
-        n = F.Activation(inner, act_type="tanh", name=prefix + "h_act")
+        n = self._new(F, inner, prefix + "h_act")
         rest = F.elemwise_sub(F.ones_like(z, name=prefix + "ones_like0"), z,
                               name=prefix + "minus0")
         output = F.elemwise_add(F.elemwise_mul(rest, n, name=prefix + "mul1"),
                                 F.elemwise_mul(z, before, name=prefix + "mul20"),
                                 name=prefix + "out")
         return output, [output]
+
+    def _new(self, F: Any, inner: Any, name: str) -> Any:
+        """What the state may become."""
+        return F.Activation(inner, act_type="tanh", name=name)

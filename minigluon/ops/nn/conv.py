@@ -25,8 +25,8 @@ from .window import channels_first, reach
 __all__ = ["conv_grad_data", "conv_grad_weight", "convolution"]
 
 
-def _conv_shape(shapes: list[MaybeShape], attrs: Attrs) -> tuple[list[MaybeShape],
-                                                                 list[MaybeShape]]:
+def _conv_shape(shapes: list[MaybeShape], attrs: Attrs, outs: list[MaybeShape] | None = None
+                ) -> tuple[list[MaybeShape], list[MaybeShape]]:
     filters, groups = attrs["num_filter"], attrs["num_group"]
     geometry = geometry_of("Convolution", attrs)
     if groups < 1 or filters < 1 or filters % groups:
@@ -48,11 +48,24 @@ def _conv_shape(shapes: list[MaybeShape], attrs: Attrs) -> tuple[list[MaybeShape
     assert weight is not None
     data = merge_shapes(data, (0, weight[1] * groups, *(0,) * rank), "data")
     assert data is not None
+    out = channels_first(outs[0], last) if outs else None
+    if out is not None and len(out) == rank + 2:
+        data = _from_output(data, out, geometry)
     made = [geometry.order(data), geometry.weight_order(weight)]
     if not attrs["no_bias"]:
         made.append(merge_shapes((filters,), shapes[2] if len(shapes) > 2 else None,
                                  "shapes of bias (needed and given)"))
     return made, [geometry.order((data[0], filters, *_out_size(data, geometry)))]
+
+
+def _from_output(data: tuple[int, ...], out: tuple[int, ...], geometry: Geometry
+                 ) -> tuple[int, ...]:
+    """`data` with what the output's shape tells: the batch, and sizes where the stride is 1."""
+    size = tuple(
+        n or (o + reach(k, d) - 1 - 2 * p if o and s == 1 else 0)
+        for n, o, k, s, d, p in zip(data[2:], out[2:], geometry.kernel, geometry.stride,
+                                    geometry.dilate, geometry.pad, strict=True))
+    return (data[0] or out[0], data[1], *size)
 
 
 def _out_size(data: tuple[int, ...], geometry: Geometry) -> tuple[int, ...]:
