@@ -72,26 +72,33 @@ _LAZY = {
     "callback": ".callback", "contrib": ".contrib", "engine": ".engine",
     "executor_manager": ".executor_manager", "log": ".log", "mod": ".module",
     "model": ".model", "module": ".module", "mon": ".monitor", "monitor": ".monitor",
+    "np": ".numpy", "npx": ".numpy_extension", "numpy": ".numpy",
+    "numpy_extension": ".numpy_extension",
     "registry": ".registry", "rnn": ".rnn", "runtime": ".runtime",
     "rnd": ".random", "test_utils": ".test_utils", "visualization": ".visualization",
     "viz": ".visualization",
 }
 
 
-_ABSENT = {
-    "np": "NumPy's interface is not built; use mx.nd",
-    "npx": "NumPy's interface is not built; use mx.nd",
-}
-
-
 def __getattr__(name: str) -> _ModuleType:
     if name not in _LAZY:
-        why = f": {_ABSENT[name]}" if name in _ABSENT else ""
-        raise AttributeError(f"module '{__name__}' has no attribute '{name}'{why}")
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
     room = _importlib.import_module(_LAZY[name], __name__)
     globals()[name] = room
     _sys.modules.setdefault(f"{__name__}.{name}", room)
     return room
+
+
+def _numpy_face(name: str) -> _ModuleType:
+    """``F.np`` and ``F.npx`` of hybrid_forward: one meaning for arrays and symbols."""
+    if name in ("np", "npx"):
+        return __getattr__(name)
+    raise AttributeError(f"there is no operator '{name}', or it is not built yet")
+
+
+for _face in (ndarray, symbol):
+    _face.__getattr__ = _numpy_face  # type: ignore[attr-defined]
+ndarray.enter_numpy_class(load=lambda: __getattr__("numpy"))
 
 
 def __dir__() -> list[str]:

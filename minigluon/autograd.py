@@ -220,7 +220,7 @@ def _gradient_of(x: NDArray, found: dict[int, Any], wrapped: bool) -> NDArray:
         return value  # type: ignore[no-any-return]
     if isinstance(value, Stored):
         return wrap(value.copy(), x._ctx)
-    return NDArray(device_of(x._ctx).array(value, x._data.dtype), x._ctx)
+    return type(x)(device_of(x._ctx).array(value, x._data.dtype), x._ctx)
 
 
 def _nd_face(device: Any) -> Any:

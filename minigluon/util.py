@@ -1,24 +1,40 @@
-"""Small helpers that MXNet programs take from ``mx.util``, and the switches of NumPy's interface.
-
-NumPy's interface is not built: its switches are off, and turning one on is an error.
-"""
+"""Small helpers that MXNet programs take from ``mx.util``, and the switches of NumPy's interface."""
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NoReturn, TypeVar
 
 from .base import ArgumentError, NotForThisError
+from .context import Context
 from .device import gpu_memory_info, num_gpus
+from .ndarray import NDArray, array
+from .npmode import (
+    is_np_array,
+    is_np_shape,
+    np_array,
+    np_shape,
+    reset_np,
+    set_np,
+    set_np_array,
+    set_np_shape,
+    use_np,
+    use_np_array,
+    use_np_shape,
+)
 
 __all__ = [
-    "get_cuda_compute_capability", "get_gpu_count", "get_gpu_memory", "getenv", "is_np_array",
-    "is_np_shape", "np_array", "np_shape", "reset_np", "set_module", "set_np", "set_np_shape",
-    "setenv", "use_np", "use_np_array", "use_np_shape",
+    "default_array", "get_cuda_compute_capability", "get_gpu_count", "get_gpu_memory", "getenv",
+    "is_np_array", "is_np_shape", "makedirs", "np_array", "np_shape", "reset_np", "set_module",
+    "set_np", "set_np_array", "set_np_shape", "setenv", "use_np", "use_np_array", "use_np_shape",
 ]
 
 F = TypeVar("F")
+
+
+def makedirs(d: str) -> None:
+    """Make a folder and those above it; one that exists already is no error."""
+    os.makedirs(os.path.expanduser(d), exist_ok=True)
 
 
 def getenv(name: str) -> str | None:
@@ -63,65 +79,7 @@ def set_module(module: str | None) -> Callable[[F], F]:
     return decorate
 
 
-# -- NumPy's interface -----------------------------------------------------------------------------
-
-def _refuse(what: str) -> NoReturn:
-    raise NotForThisError(f"{what}: NumPy's interface (mx.np, mx.npx, shapes () and unknown sizes "
-                          "-1) is not built; use mx.nd, where a scalar has shape (1,)")
-
-
-def is_np_array() -> bool:
-    """Whether Gluon works with ``mx.np`` arrays: never."""
-    return False
-
-
-def is_np_shape() -> bool:
-    """Whether shapes are NumPy's, () among them: never."""
-    return False
-
-
-def set_np_shape(active: bool) -> bool:
-    """Turn NumPy's shapes on (an error) or off; returns what was before: False."""
-    if active:
-        _refuse("set_np_shape")
-    return False
-
-
-def set_np(shape: bool = True, array: bool = True, dtype: bool = False) -> None:
-    """Turn NumPy's interface on: an error, unless all of it is False."""
-    if shape or array or dtype:
-        _refuse("set_np")
-
-
-def reset_np() -> None:
-    """Turn NumPy's interface off, as it is."""
-
-
-@contextlib.contextmanager
-def np_shape(active: bool = True) -> Iterator[None]:
-    """A ``with`` in which shapes are NumPy's: an error where `active`."""
-    if active:
-        _refuse("np_shape")
-    yield
-
-
-@contextlib.contextmanager
-def np_array(active: bool = True) -> Iterator[None]:
-    """A ``with`` in which Gluon works with ``mx.np`` arrays: an error where `active`."""
-    if active:
-        _refuse("np_array")
-    yield
-
-
-def _refusing(name: str) -> Callable[[F], F]:
-    def decorate(thing: F) -> F:
-        _refuse(name)
-
-    decorate.__name__ = decorate.__qualname__ = name
-    decorate.__doc__ = "Decorator that would turn NumPy's interface on: an error here."
-    return decorate
-
-
-use_np = _refusing("use_np")
-use_np_array = _refusing("use_np_array")
-use_np_shape = _refusing("use_np_shape")
+def default_array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> NDArray:
+    """An array of the class that is the default now: ``np.ndarray`` after ``npx.set_np()``."""
+    made = array(source_array, ctx, dtype)
+    return made.as_np_ndarray() if is_np_array() else made

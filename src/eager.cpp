@@ -171,6 +171,7 @@ PyObject* last_device = nullptr;
 }  // namespace
 
 PyTypeObject* ndarray_type = nullptr;
+PyTypeObject* np_array_type = nullptr;
 PyTypeObject* leaf_type = nullptr;
 PyTypeObject* entry_type = nullptr;
 PyTypeObject* output_type = nullptr;
@@ -203,9 +204,17 @@ PyObject* device_for(PyObject* ctx) {
   return found;
 }
 
+// The class of what is computed of these: NumPy's if one of them is.
+PyTypeObject* class_for(PyObject* const* inputs, Py_ssize_t count) {
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    if (Py_TYPE(inputs[i]) == np_array_type) return np_array_type;
+  }
+  return ndarray_type;
+}
+
 // Steals `data`.
-PyObject* wrap(PyObject* data, PyObject* ctx) {
-  PyObject* made = ndarray_type->tp_alloc(ndarray_type, 0);
+PyObject* wrap(PyTypeObject* type, PyObject* data, PyObject* ctx) {
+  PyObject* made = type->tp_alloc(type, 0);
   if (made == nullptr) {
     Py_DECREF(data);
     return nullptr;
@@ -360,7 +369,7 @@ PyObject* scalar_word = nullptr;
 // One result as an NDArray, remembered if need be.
 PyObject* finish(PyObject* raw, PyObject* op, PyObject* attrs, PyObject* const* inputs,
                  Py_ssize_t count) {
-  PyObject* made = wrap(raw, slot(inputs[0], kCtx));
+  PyObject* made = wrap(class_for(inputs, count), raw, slot(inputs[0], kCtx));
   if (made == nullptr || !flags.recording) return made;
   bool tracked = false;
   for (Py_ssize_t i = 0; i < count; ++i) tracked = tracked || is_tracked(inputs[i]);
@@ -388,7 +397,7 @@ PyObject* short_scalar(int kind, PyObject* a, PyObject* number, bool reversed) {
   if (reversed && kind == kDiv) how = kReversedDiv;
   PyObject* raw = raw_scalar(how, slot(a, kData), scalar);
   if (raw == nullptr) return nullptr;
-  if (!flags.recording || !is_tracked(a)) return wrap(raw, slot(a, kCtx));
+  if (!flags.recording || !is_tracked(a)) return wrap(Py_TYPE(a), raw, slot(a, kCtx));
   PyObject* value = PyFloat_FromDouble(scalar);
   PyObject* attrs = value == nullptr ? nullptr : PyDict_New();
   if (attrs == nullptr || PyDict_SetItem(attrs, scalar_word, value) < 0) {
@@ -512,10 +521,11 @@ class Eager {
     run(*step, raws, outputs);
     const auto made = static_cast<Py_ssize_t>(step->out.size());
     PyObject* shown[kMost] = {};
+    PyTypeObject* type = class_for(given.items, given.count);
     bool well = true;
     for (Py_ssize_t i = 0; i < made; ++i) {
       if (i < visible_) {
-        shown[i] = wrap(Py_NewRef(outputs[i]), slot(given.items[0], kCtx));
+        shown[i] = wrap(type, Py_NewRef(outputs[i]), slot(given.items[0], kCtx));
         well = well && shown[i] != nullptr;
       }
     }
@@ -790,7 +800,20 @@ PyObject* setup(PyObject*, PyObject* args) {
   Py_RETURN_NONE;
 }
 
+// numpy_class(np.ndarray): a class whose arrays take the short paths, too, and stay of it.
+PyObject* numpy_class(PyObject*, PyObject* type) {
+  if (!PyType_Check(type) ||
+      !PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type), array_base)) {
+    PyErr_SetString(PyExc_TypeError, "numpy_class: a subclass of ArrayBase is expected");
+    return nullptr;
+  }
+  Py_INCREF(type);
+  np_array_type = reinterpret_cast<PyTypeObject*>(type);
+  Py_RETURN_NONE;
+}
+
 PyMethodDef methods[] = {
+    {"numpy_class", numpy_class, METH_O, "Tell the core the class np.ndarray."},
     {"setup", setup, METH_VARARGS, "Tell the core the class NDArray and the records of + - * /."},
     {"raw_functions", raw_functions, METH_O, "Functions of raw arrays with a short path."},
     {nullptr, nullptr, 0, nullptr}};

@@ -31,11 +31,14 @@ enum { kEntry, kIndex };
 using TapeOutput = Row<2>;
 
 extern PyTypeObject* ndarray_type;  // the class NDArray itself, once it is known
+extern PyTypeObject* np_array_type;    // the class np.ndarray, once its room is loaded
 extern PyTypeObject* leaf_type;
 extern PyTypeObject* entry_type;
 extern PyTypeObject* output_type;
 
-inline bool is_plain(PyObject* object) { return Py_TYPE(object) == ndarray_type; }
+inline bool is_plain(PyObject* object) {
+  return Py_TYPE(object) == ndarray_type || Py_TYPE(object) == np_array_type;
+}
 
 inline PyObject* slot(PyObject* array, int which) {
   return reinterpret_cast<Array*>(array)->at[which];

@@ -14,28 +14,29 @@ PACKAGE = "minigluon"
 ROOT = Path(__file__).resolve().parents[1] / PACKAGE
 
 LEVELS = (
-    {"base", "context", "name", "attribute", "files", "nest"},
+    {"base", "context", "name", "attribute", "files", "nest", "npmode"},
     {"ops", "device", "codec"},
-    {"dispatch", "util"},
+    {"dispatch"},
     {"graph", "tape"},
     {"ndarray"},
     {"symbol", "autograd", "random", "dataiter", "runtime"},
+    {"numpy"},
     {
         "initializer", "lr_scheduler", "optimizer", "metric", "io", "image", "recordio",
         "checkpoint", "callback", "engine", "executor_manager", "log", "monitor",
         "operator", "profiler",
-        "registry", "visualization",
+        "registry", "util", "visualization",
     },
     {"nn", "kvstore"},
     {"gluon", "module", "rnn"},
-    {"contrib", "model", "test_utils", "testdata"},
+    {"contrib", "model", "numpy_extension", "test_utils", "testdata"},
     {"as_mxnet", "info"},
 )  # fmt: skip
 SIDEWAYS = {("optimizer", "lr_scheduler"), ("io", "image"), ("io", "recordio")}
 SIDEWAYS |= {("image", "recordio"), ("test_utils", "testdata")}
 SIDEWAYS |= {("autograd", "symbol"), ("callback", "checkpoint")}
 SIDEWAYS |= {("nest", "base"), ("name", "base"), ("attribute", "base"), ("context", "base")}
-SIDEWAYS |= {("files", "base")}
+SIDEWAYS |= {("files", "base"), ("npmode", "base")}
 
 # Third-party packages, and the only places that may name them (a folder ends with a slash).
 GUESTS = {

@@ -90,7 +90,7 @@ def split_and_load(
     if not ctx_list:
         raise ArgumentValueError("split_and_load: ctx_list: expected a list of contexts, got none")
     if not isinstance(data, NDArray):
-        data = nd.array(data, ctx=ctx_list[0])
+        data = nd.shown(nd.array(data, ctx=ctx_list[0]))
     if len(ctx_list) == 1:
         return [data.as_in_context(ctx_list[0])]
     parts = split_data(data, len(ctx_list), batch_axis, even_split)

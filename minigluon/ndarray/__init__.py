@@ -26,7 +26,7 @@ from .creation import (
     to_dlpack_for_write,
     zeros,
 )
-from .ndarray import NDArray, array, invoke, nd_call, waitall, wrap
+from .ndarray import NDArray, array, enter_numpy_class, invoke, nd_call, shown, waitall, wrap
 from .saveload import load, load_frombuffer, save
 from .updates import CONTRIB_UPDATES, onehot_encode, reset_arrays
 
@@ -53,6 +53,7 @@ __all__ = [
     "array",
     "concatenate",
     "empty",
+    "enter_numpy_class",
     "eye",
     "from_dlpack",
     "from_numpy",
@@ -67,6 +68,7 @@ __all__ = [
     "ones",
     "reset_arrays",
     "save",
+    "shown",
     "sparse",
     "split_v2",
     "to_dlpack_for_read",

@@ -23,14 +23,15 @@ from ..device.cpu import native
 from ..device.engine import Failure, Var, wait_all
 from ..dispatch import call as dispatch_call
 from ..dispatch import observing, prepared
+from ..npmode import is_np_array
 from ..ops import BINARY, Attrs, Operator, attach_methods, find_operator
 from ..ops.storage import STORED, RowPatch, Stored, dense_of, fill, put_rows
 from .backward import run_backward
 from .index import fit, index_key, scalar_view
 from .lost import lost_results
 
-__all__ = ["NDArray", "array", "binary", "enter_sparse_class", "invoke", "nd_call", "raw_on",
-           "sparse_class", "waitall", "wrap"]
+__all__ = ["NDArray", "array", "binary", "enter_numpy_class", "enter_sparse_class", "invoke",
+           "nd_call", "raw_on", "shown", "sparse_class", "waitall", "wrap"]
 
 _HOST = ("cpu", "cpu_pinned", "cpu_shared")
 _INPLACE = (
@@ -246,6 +247,17 @@ class NDArray(_Base):  # type: ignore[misc]
         """The array itself: it is one of ``nd`` already."""
         return self
 
+    def as_np_ndarray(self) -> NDArray:
+        """The same array (shared memory, same gradient) as an ``np.ndarray``."""
+        return self._as(_numpy())
+
+    def _as(self, cls: Any) -> NDArray:
+        """The same array (shared memory, same gradient) as one of another class."""
+        other: NDArray = cls(self._data, self._ctx)
+        other._var = self._variable()
+        other._ag = self._ag
+        return other
+
     def wait_to_read(self) -> None:
         """Return when this array has its value; raise the error of work that failed."""
         self._sync()
@@ -356,7 +368,7 @@ class NDArray(_Base):  # type: ignore[misc]
     def __getitem__(self, key: Any) -> NDArray:
         key, basic = index_key(key)
         if tape.state.recording and self._ag is not None:
-            return _one(invoke(_GETITEM, [self], {"key": key}))
+            return _one(invoke(_GETITEM, [self], {"key": key, "scalars": False}))
         failure = self._lost()
         raw = self._data
         part = raw[key]
@@ -538,6 +550,48 @@ def sparse_class(stype: str) -> Any:
                                  f"got {stype!r}") from None
 
 
+_numpy_class: Any = None  # known when the room is loaded; until then nobody has such arrays
+_numpy_binary: Any = None
+_load_numpy: list[Callable[[], Any]] = []
+
+
+def enter_numpy_class(cls: Any = None, binary: Any = None, load: Callable[[], Any] | None = None
+                      ) -> None:
+    """Make the class known whose arrays follow NumPy, or how to load the room that has it.
+
+    What is computed of such arrays is of that class, too. ``binary(word, lhs, rhs)`` is what
+    Python's operators do where one of both is.
+    """
+    global _numpy_class, _numpy_binary
+    if load is not None:
+        _load_numpy[:] = [load]
+    if cls is not None:
+        _numpy_class, _numpy_binary = cls, binary
+        if native.enabled:
+            native.core.numpy_class(cls)
+
+
+def _numpy() -> Any:
+    if _numpy_class is None:
+        _load_numpy[0]()
+    return _numpy_class
+
+
+def shown(x: NDArray) -> NDArray:
+    """`x`, turned into the class that blocks and data loaders show now (``npx.set_np``)."""
+    if type(x) is NDArray and is_np_array():
+        x.__class__ = _numpy()
+    return x
+
+
+def _follow(inputs: Sequence[NDArray], outputs: Sequence[NDArray]) -> None:
+    """Results of NumPy arrays are NumPy arrays."""
+    if any([type(x) is _numpy_class for x in inputs]):
+        for x in outputs:
+            if type(x) is NDArray:
+                x.__class__ = _numpy_class
+
+
 def wrap(raw: Any, ctx: Context) -> NDArray:
     """An NDArray of the class that fits how `raw` is stored."""
     if type(raw) in STORED:
@@ -639,15 +693,17 @@ def invoke(
     if failure is not None:
         results = lost_results(op, raws, attrs, device, failure)
     visible = op.visible(attrs)
-    shown = [_own(raw, raws, device) for raw in results[:visible]]
+    visibles = [_own(raw, raws, device) for raw in results[:visible]]
     if out is None:
-        outputs = [wrap(raw, ctx) for raw in shown]
+        outputs = [wrap(raw, ctx) for raw in visibles]
+        if _numpy_class is not None:
+            _follow(inputs, outputs)
     else:
-        outputs = _write_out(op, shown, out)
+        outputs = _write_out(op, visibles, out)
     if flags.recording:
         sources = tuple([tape.alive(x._ag) for x in inputs])
         if any(sources):
-            kept = (*shown, *results[visible:])
+            kept = (*visibles, *results[visible:])
             entry = tape.append(op, attrs, device, sources, tuple(raws), kept)
             for i, output in enumerate(outputs):
                 output._ag = tape.Output(entry, i)
@@ -665,6 +721,8 @@ def _pending(op: Operator, inputs: Sequence[NDArray], attrs: Attrs, results: tup
     ctx = inputs[0]._ctx
     visible = op.visible(attrs)
     outputs = [NDArray(raw, ctx) for raw in results[:visible]]
+    if _numpy_class is not None:
+        _follow(inputs, outputs)
     for output in outputs:
         output._var = order[-1]
     if tape.state.recording:
@@ -792,6 +850,8 @@ _PLAIN: dict[str, Callable[[Any, Any], Any]] = {  # words for two plain numbers
 
 def binary(word: str, lhs: Any, rhs: Any) -> Any:
     """``lhs word rhs`` for arrays and numbers in any mix (numbers only: plain Python)."""
+    if _numpy_class is not None and (type(lhs) is _numpy_class or type(rhs) is _numpy_class):
+        return _numpy_binary(word, lhs, rhs)
     both, right_scalar, left_scalar = _BINARY_OPS[word]
     if isinstance(lhs, NDArray):
         if isinstance(rhs, NDArray):
@@ -810,25 +870,33 @@ def binary(word: str, lhs: Any, rhs: Any) -> Any:
     raise DTypeError(f"{word}: expected NDArrays or numbers, got {type(lhs)} and {type(rhs)}")
 
 
+def _follows_numpy(x: Any, other: Any) -> bool:
+    """Lists, too, are values beside an ``np.ndarray``."""
+    return type(x) is _numpy_class and isinstance(other, (list, tuple))
+
+
 def _operator_methods() -> None:
     known = (NDArray, *_NUMBERS, np.ndarray)
 
     def forward(word: str) -> Any:
         def method(self: NDArray, other: Any) -> Any:
-            return binary(word, self, other) if isinstance(other, known) else NotImplemented
+            if isinstance(other, known) or _follows_numpy(self, other):
+                return binary(word, self, other)
+            return NotImplemented
 
         return method
 
     def reflected(word: str) -> Any:
         def method(self: NDArray, other: Any) -> Any:
-            if isinstance(other, (*_NUMBERS, np.ndarray)):
+            if isinstance(other, (*_NUMBERS, np.ndarray)) or _follows_numpy(self, other):
                 return binary(word, other, self)
             return NotImplemented
 
         return method
 
     def general(word: str, lhs: Any, rhs: Any) -> Any:
-        if isinstance(lhs, known) and isinstance(rhs, known):
+        if (isinstance(lhs, known) and isinstance(rhs, known)) or _follows_numpy(lhs, rhs) or (
+                _follows_numpy(rhs, lhs)):
             return binary(word, lhs, rhs)
         return NotImplemented
 

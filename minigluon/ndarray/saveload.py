@@ -28,6 +28,7 @@ from ..base import ArgumentError, ArgumentValueError, DTypeError, MXNetError, No
 from ..context import Context, cpu
 from ..device import device_of, num_gpus
 from ..files import read_file, replacing
+from ..npmode import is_np_shape
 from ..ops.storage import Csr, RowSparse, Stored
 from .ndarray import NDArray, wrap
 
@@ -121,15 +122,18 @@ def _write(file: BinaryIO, names: list[str], arrays: list[NDArray]) -> None:
         if array.stype != "default":
             _write_sparse(file, array)
             continue
-        host = np.ascontiguousarray(array.asnumpy())
+        host = np.array(array.asnumpy(), order="C", copy=None)
         flag = _flag(host)
-        if host.size == 0:
-            raise MXNetError(f"nd.save: an array of shape {host.shape} has no values; the format "
-                             "can hold it only under np_shape semantics")
+        magic = _V2
+        if host.size == 0 or host.ndim == 0:  # what only the third version can say
+            if type(array) is NDArray and not is_np_shape():
+                raise MXNetError(f"nd.save: an array of shape {host.shape} can be written only "
+                                 "under np_shape semantics (npx.set_np)")
+            magic = _V3
         ctx = array.context
-        file.write(struct.pack("<Ii", _V2, 0) + _sizes(host.shape))
+        file.write(struct.pack("<Ii", magic, 0) + _sizes(host.shape))
         file.write(struct.pack("<iii", ctx.device_typeid, ctx.device_id, flag))
-        file.write(host.astype(host.dtype.newbyteorder("<"), copy=False).data)
+        file.write(host.astype(host.dtype.newbyteorder("<"), copy=False).tobytes())
     file.write(struct.pack("<Q", len(names)))
     for name in names:
         text = name.encode()
@@ -216,21 +220,19 @@ class _Reader:
 
     def shape(self, magic: int) -> tuple[int, ...]:
         """Rank and sizes, in whichever of the format's three versions they are written."""
-        if magic == _V3:
-            raise MXNetError(f"{self.source}: saved under np_shape semantics, where 0 is a size "
-                             "and () a shape; load it under the same semantics")
-        rank, unit = (self.unpack("I")[0], "q") if magic in (_V1, _V2) else (magic, "I")
+        rank, unit = (self.unpack("I")[0], "q") if magic in (_V1, _V2, _V3) else (magic, "I")
         if rank > _MAX_RANK:
             raise MXNetError(f"{self.source}: not an array at byte {self.place} (rank {rank})")
         return self.unpack(f"{rank}{unit}")
 
     def array(self, place: int) -> NDArray:
         (magic,) = self.unpack("I")
-        storage = self.unpack("i")[0] if magic == _V2 else 0
+        storage = self.unpack("i")[0] if magic in (_V2, _V3) else 0
         if storage:
             return self.sparse(place, storage)
         shape = self.shape(magic)
-        if not shape or any(size < 1 for size in shape):
+        if any(size < 0 for size in shape) if magic == _V3 else (
+                not shape or any(size < 1 for size in shape)):
             raise MXNetError(f"{self.source}: array {place} has shape {shape}; an array without "
                              "values cannot be loaded")
         kind, number, flag = self.unpack("iii")

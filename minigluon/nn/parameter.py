@@ -231,13 +231,13 @@ class Parameter:
     def _put(self, data: NDArray, ctx_list: Sequence[Context]) -> None:
         """Copies of `data` on all contexts; other threads see them once they are complete."""
         data = _stored_as(data, self._stype)
-        arrays = [data.copyto(ctx) for ctx in ctx_list]
+        arrays = [nd.shown(data.copyto(ctx)) for ctx in ctx_list]
         self._grad = self._gradients(arrays) if self._grad_req != "null" else None
         self._ctx_list = list(ctx_list)
         self._data = arrays
 
     def _gradients(self, arrays: list[NDArray]) -> list[NDArray]:
-        grads = [nd.zeros(array.shape, array.context, array.dtype, self._grad_stype)
+        grads = [nd.shown(nd.zeros(array.shape, array.context, array.dtype, self._grad_stype))
                  for array in arrays]
         autograd.mark_variables(arrays, grads, self._grad_req)
         return grads

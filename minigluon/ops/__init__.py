@@ -18,6 +18,7 @@ from . import (
     linalg,
     multi,
     nn,
+    numpy,
     order,
     places,
     precision,

@@ -166,7 +166,7 @@ def _getitem_shape(shapes: Shapes, attrs: Attrs) -> tuple[Shapes, Shapes]:
     if not known(shape):
         return shapes, [None]
     elements = np.broadcast_to(np.zeros((), "bool"), shape or ())  # one element, stretched
-    return shapes, [elements[attrs["key"]].shape or (1,)]
+    return shapes, [elements[attrs["key"]].shape or (() if attrs["scalars"] else (1,))]
 
 
 def _basic(key: Any) -> bool:
@@ -176,11 +176,12 @@ def _basic(key: Any) -> bool:
 
 
 @operator("_getitem", infer=_getitem_shape,
-          gradient=lambda F, dy, out, data, *, key: [F._getitem_grad(dy, data, key=key)])
-def _getitem(xp: Any, data: Array, *, key: Key) -> Array:
-    """``data[key]`` with NumPy's rules; a single element has shape (1,)."""
+          gradient=lambda F, dy, out, data, *, key, scalars: [
+              F._getitem_grad(dy, data, key=key)])
+def _getitem(xp: Any, data: Array, *, key: Key, scalars: bool = False) -> Array:
+    """``data[key]`` with NumPy's rules; a single element has shape (1,), or () if `scalars`."""
     result = xp.array(data[key], copy=True)
-    return result if result.ndim else result.reshape(1)
+    return result if result.ndim or scalars else result.reshape(1)
 
 
 @operator("_getitem_grad", infer=like_shape(1), infer_dtype=follow_dtype(0),

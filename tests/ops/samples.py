@@ -5,6 +5,7 @@ import samples_core
 import samples_image
 import samples_legacy
 import samples_nn
+import samples_numpy
 import samples_rnn
 import samples_tail
 from sample import Sample
@@ -23,8 +24,8 @@ EXEMPT: dict[str, str] = {
 }
 
 SAMPLES: dict[str, list[Sample]] = {}
-for _family in (samples_core, samples_image, samples_legacy, samples_nn, samples_rnn,
-                samples_tail):
+for _family in (samples_core, samples_image, samples_legacy, samples_nn, samples_numpy,
+                samples_rnn, samples_tail):
     for _name, _samples in _family.SAMPLES.items():
         SAMPLES.setdefault(registry[_name].name, []).extend(_samples)
 

@@ -31,14 +31,16 @@ _ALIGN = 64
 
 class _Pickler(pickle.Pickler):
     def reducer_override(self, obj: Any) -> Any:
-        if type(obj) is NDArray:  # the plain reduction copies and is not out of band
+        # the plain reduction copies and is not out of band
+        if isinstance(obj, NDArray) and obj.stype == "default":
             host = obj._sync() if obj.context.device_type != "gpu" else obj.asnumpy()
-            return _rebuild, (np.ascontiguousarray(host),)
+            return _rebuild, (np.array(host, order="C", copy=None), type(obj) is NDArray)
         return NotImplemented
 
 
-def _rebuild(host: np.ndarray[Any, Any]) -> NDArray:
-    return NDArray(host, cpu(0))
+def _rebuild(host: np.ndarray[Any, Any], plain: bool) -> NDArray:
+    array = NDArray(host, cpu(0))
+    return array if plain else array.as_np_ndarray()
 
 
 class Channel:

@@ -40,7 +40,7 @@ def _batchify(data: Sequence[Any], ctx: Context) -> Any:
         return [_batchify(field, ctx) for field in zip(*data, strict=True)]
     if isinstance(first, NDArray):
         return _stack(data, ctx)
-    return NDArray(_numbers(data), ctx)
+    return nd.shown(NDArray(_numbers(data), ctx))
 
 
 def _stack(data: Sequence[NDArray], ctx: Context) -> NDArray:
@@ -48,7 +48,7 @@ def _stack(data: Sequence[NDArray], ctx: Context) -> NDArray:
     if first.context.device_type == "gpu":
         return nd.stack(*data)  # type: ignore[attr-defined, no-any-return]
     try:
-        return NDArray(np.stack([array._sync() for array in data]), ctx)
+        return nd.shown(NDArray(np.stack([array._sync() for array in data]), ctx))
     except ValueError:
         shapes = sorted({array.shape for array in data})
         raise _ragged(shapes) from None
@@ -78,7 +78,8 @@ def wrap_batch(batch: Any) -> Any:
     """What ``Dataset._get_batch`` returned, as `default_batchify_fn` would have made it."""
     if isinstance(batch, tuple):
         return [wrap_batch(field) for field in batch]
-    return batch if isinstance(batch, NDArray) else NDArray(np.ascontiguousarray(batch), cpu(0))
+    return nd.shown(batch if isinstance(batch, NDArray) else
+                    NDArray(np.ascontiguousarray(batch), cpu(0)))
 
 
 def as_in_context(data: Any, move: Callable[[NDArray], NDArray]) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...base import ArgumentError, ArgumentValueError
-from ...ndarray import NDArray
+from ...ndarray import NDArray, shown
 from ...recordio import Records
 from .sampler import FilterSampler, Sampler, SequentialSampler
 
@@ -197,8 +197,8 @@ class _DownloadedDataset(Dataset):
     def __getitem__(self, idx: Any) -> Any:
         data = self._data
         # a copy: a transform that works in place must not change the dataset
-        item = NDArray(data._sync()[idx].copy(), data.context) if isinstance(data, NDArray) else (
-            data[idx])
+        item = shown(NDArray(data._sync()[idx].copy(), data.context)) if isinstance(
+            data, NDArray) else data[idx]
         label = self._label[idx]
         return (item, label) if self._transform is None else self._transform(item, label)
 
@@ -271,7 +271,7 @@ def _gather(data: Any, indices: Sequence[int]) -> Any:
     if isinstance(data, NDArray):
         if data.context.device_type == "gpu":
             return None
-        return NDArray(data._sync().take(indices, axis=0), data.context)
+        return shown(NDArray(data._sync().take(indices, axis=0), data.context))
     if type(data) in (np.ndarray, np.memmap) and data.dtype.kind in "biufc":
         return data.take(indices, axis=0)
     return None

@@ -1,0 +1,405 @@
+"""Element by element: functions of one array, of two, comparisons, and the Python operators."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as onp
+
+from ..base import ArgumentError, DTypeError
+from ..ndarray import NDArray
+from ..ops import BINARY
+from ..symbol import Symbol
+from .array import array, face, lift, ndarray
+
+Function = Callable[..., Any]
+
+_NUMBERS = (bool, int, float, onp.generic)
+
+# NumPy's name -> the operator's; integers become float32 first.
+_SMOOTH = {name: name for name in (
+    "exp", "expm1", "log", "log2", "log10", "log1p", "sqrt", "cbrt", "sin", "cos", "tan",
+    "arcsin", "arccos", "arctan", "sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh",
+    "degrees", "radians", "reciprocal",
+)} | {"rad2deg": "degrees", "deg2rad": "radians"}
+# These keep integers.
+_PLAIN = {name: name for name in ("abs", "sign", "square", "negative", "rint", "ceil", "floor",
+                                  "trunc", "fix")}
+_PLAIN |= {"absolute": "abs", "fabs": "abs", "positive": "_copy"}
+_ARITHMETIC = {
+    "add": "add", "subtract": "subtract", "multiply": "multiply", "mod": "modulo",
+    "remainder": "modulo", "power": "power", "float_power": "power", "maximum": "maximum",
+    "minimum": "minimum", "fmax": "maximum", "fmin": "minimum",
+}
+_COMPARED = {
+    "equal": "equal", "not_equal": "not_equal", "greater": "greater",
+    "greater_equal": "greater_equal", "less": "lesser", "less_equal": "lesser_equal",
+    "logical_and": "logical_and", "logical_or": "logical_or", "logical_xor": "logical_xor",
+}
+
+
+def into(out: Any, value: Any) -> Any:
+    """`value`, written into `out` where one was given."""
+    if out is None:
+        return value
+    out = out[0] if isinstance(out, tuple) else out
+    if not isinstance(out, NDArray):
+        raise ArgumentError(f"out=: expected an np.ndarray, got {type(out).__name__}")
+    if isinstance(value, Symbol):
+        raise ArgumentError("out=: a Symbol has no array to write into")
+    out[...] = value
+    return out
+
+
+def lifted(x: Any) -> Any:
+    """An array or a Symbol from anything like an array."""
+    if isinstance(x, (ndarray, Symbol)):
+        return x
+    return x.as_np_ndarray() if isinstance(x, NDArray) else array(x)
+
+
+def floating(x: Any) -> Any:
+    """`x` with elements that are not integers: those become float32."""
+    if isinstance(x, Symbol) or x._data.dtype.kind == "f":
+        return x
+    return x.astype("float32")
+
+
+def _checked_where(name: str, where: Any) -> None:
+    if where is not True:
+        raise NotImplementedError(f"np.{name}: where=: not built; use np.where")
+
+
+def _single(name: str, target: str, smooth: bool) -> Function:
+    def function(x: Any, out: Any = None, where: Any = True) -> Any:
+        _checked_where(name, where)
+        if isinstance(x, _NUMBERS) and out is None:
+            return getattr(onp, name)(x)
+        x = lifted(x)
+        if smooth:
+            x = floating(x)
+        return into(out, getattr(face(x), target)(x))
+
+    function.__doc__ = f"""``numpy.{name}`` of an array{
+        ' (integers count as float32)' if smooth else ''}.
+
+        Args:
+            x: an array, or a number. out: an array to write the result into.
+
+        Shapes: x (*S) -> (*S).
+        """
+    return _named(function, name)
+
+
+def _named(function: Function, name: str) -> Function:
+    function.__name__ = function.__qualname__ = name
+    function.__module__ = "minigluon.numpy"
+    return function
+
+
+def common(x1: Any, x2: Any) -> onp.dtype:
+    """The element type of what is computed of two arrays.
+
+    A floating type wins over integers, the wider one over the narrower.
+
+    >>> common(array([1], dtype="int64"), array([1.5])).name
+    'float32'
+    """
+    first, second = x1._data.dtype, x2._data.dtype
+    if (first.kind == "f") != (second.kind == "f"):
+        return first if first.kind == "f" else second
+    return onp.result_type(first, second)
+
+
+def binary(word: str, x1: Any, x2: Any, name: str = "") -> Any:
+    """``x1 word x2`` of arrays, Symbols and numbers in any mix, with NumPy's rules of types."""
+    both, right, left = BINARY[word]
+    F = face(x1, x2)
+    if isinstance(x1, _NUMBERS) and isinstance(x2, _NUMBERS):
+        return getattr(onp, name or word)(x1, x2)
+    if isinstance(x2, _NUMBERS):
+        x1 = _for_number(word, lifted(x1), x2)
+        return getattr(F, right)(x1, scalar=_plain(x2))
+    if isinstance(x1, _NUMBERS):
+        x2 = _for_number(word, lifted(x2), x1)
+        return getattr(F, left)(x2, scalar=_plain(x1))
+    x1, x2 = lifted(x1), lifted(x2)
+    if not (isinstance(x1, Symbol) or isinstance(x2, Symbol)):
+        if x1._data.dtype != x2._data.dtype:
+            wanted = common(x1, x2).name
+            x1, x2 = x1.astype(wanted, copy=False), x2.astype(wanted, copy=False)
+        if word == "divide":
+            x1, x2 = floating(x1), floating(x2)
+        elif x1._data.dtype.kind == "b" and word not in _ON_BOOL:
+            x1, x2 = x1.astype("int64"), x2.astype("int64")
+    return getattr(F, both)(x1, x2)
+
+
+_ON_BOOL = frozenset((*_COMPARED.values(), "maximum", "minimum"))
+
+
+def _plain(number: Any) -> Any:
+    return number.item() if isinstance(number, onp.generic) else number
+
+
+def _for_number(word: str, x: Any, number: Any) -> Any:
+    """`x` with elements that can be computed with this number."""
+    if isinstance(x, Symbol):
+        return x
+    if word == "divide" or isinstance(number, (float, onp.floating)):
+        return floating(x)
+    return x.astype("int64") if x._data.dtype.kind == "b" and word not in _ON_BOOL else x
+
+
+def compare(word: str, x1: Any, x2: Any, name: str = "") -> Any:
+    """A comparison; arrays of bool, but for Symbols, whose 0 and 1 keep the operands' type."""
+    found = binary(word, x1, x2, name)
+    return found.astype("bool") if isinstance(found, NDArray) else found
+
+
+def _pair(name: str, word: str, compute: Function) -> Function:
+    def function(x1: Any, x2: Any, out: Any = None, where: Any = True) -> Any:
+        _checked_where(name, where)
+        return into(out, compute(word, x1, x2, name))
+
+    function.__doc__ = f"""``numpy.{name}`` of two arrays, which are broadcast to one shape.
+
+        Args:
+            x1, x2: arrays or numbers. out: an array to write the result into.
+        """
+    return _named(function, name)
+
+
+FUNCTIONS: dict[str, Function] = {}
+for _name, _target in _SMOOTH.items():
+    FUNCTIONS[_name] = _single(_name, _target, True)
+for _name, _target in _PLAIN.items():
+    FUNCTIONS[_name] = _single(_name, _target, False)
+for _name, _word in _ARITHMETIC.items():
+    FUNCTIONS[_name] = _pair(_name, _word, binary)
+for _name in ("divide", "true_divide"):
+    FUNCTIONS[_name] = _pair(_name, "divide", binary)
+for _name, _word in _COMPARED.items():
+    FUNCTIONS[_name] = _pair(_name, _word, compare)
+
+
+def _enter(function: Function) -> Function:
+    FUNCTIONS[function.__name__] = function
+    return function
+
+
+@_enter
+def floor_divide(x1: Any, x2: Any, out: Any = None) -> Any:
+    """The largest whole number not above x1 / x2; integers stay integers."""
+    quotient = binary("divide", x1, x2, "true_divide")
+    found = FUNCTIONS["floor"](quotient)
+    kinds = {x._data.dtype for x in (x1, x2) if isinstance(x, NDArray)}
+    whole = all(kind.kind in "iu" for kind in kinds) and not any(
+        isinstance(x, (float, onp.floating)) for x in (x1, x2))
+    if isinstance(found, NDArray) and kinds and whole:
+        found = found.astype(onp.result_type(*kinds).name)
+    return into(out, found)
+
+
+@_enter
+def hypot(x1: Any, x2: Any, out: Any = None) -> Any:
+    """The length of the vector (x1, x2)."""
+    x1, x2 = floating(lifted(x1)), floating(lifted(x2))
+    return into(out, face(x1, x2).broadcast_hypot(x1, x2))
+
+
+@_enter
+def arctan2(x1: Any, x2: Any, out: Any = None) -> Any:
+    """The angle of the point (x2, x1), in (-pi, pi]."""
+    x1, x2 = floating(lifted(x1)), floating(lifted(x2))
+    return into(out, face(x1, x2)._npi_arctan2(x1, x2))
+
+
+@_enter
+def copysign(x1: Any, x2: Any, out: Any = None) -> Any:
+    """The size of x1 with the sign of x2 (a zero counts as positive)."""
+    size = FUNCTIONS["abs"](floating(lifted(x1)))
+    return into(out, where(binary("lesser", x2, 0), -size, size))
+
+
+@_enter
+def ldexp(x1: Any, x2: Any, out: Any = None) -> Any:
+    """x1 times two to the power of x2."""
+    return into(out, binary("multiply", x1, binary("power", 2.0, x2)))
+
+
+@_enter
+def logical_not(x: Any, out: Any = None) -> Any:
+    """Whether each element is 0."""
+    return into(out, compare("equal", x, 0))
+
+
+@_enter
+def isnan(x: Any, out: Any = None) -> Any:
+    """Whether each element is not a number."""
+    x = lifted(x)
+    return into(out, compare("not_equal", x, x))
+
+
+@_enter
+def isinf(x: Any, out: Any = None) -> Any:
+    """Whether each element is plus or minus infinity."""
+    return into(out, compare("equal", FUNCTIONS["abs"](lifted(x)), float("inf")))
+
+
+@_enter
+def isposinf(x: Any, out: Any = None) -> Any:
+    """Whether each element is plus infinity."""
+    return into(out, compare("equal", x, float("inf")))
+
+
+@_enter
+def isneginf(x: Any, out: Any = None) -> Any:
+    """Whether each element is minus infinity."""
+    return into(out, compare("equal", x, float("-inf")))
+
+
+@_enter
+def isfinite(x: Any, out: Any = None) -> Any:
+    """Whether each element is a finite number."""
+    return into(out, compare("lesser", FUNCTIONS["abs"](lifted(x)), float("inf")))
+
+
+@_enter
+def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None) -> Any:
+    """Elements below `a_min` become `a_min`, above `a_max` become `a_max`; None is no limit.
+
+    >>> clip(array([1, 5, 9]), 2, 6)
+    array([2., 5., 6.])
+    """
+    if a_min is None and a_max is None:
+        raise ArgumentError("np.clip: expected a_min, a_max or both, got neither")
+    a = lifted(a)
+    if isinstance(a_min, _NUMBERS) and isinstance(a_max, _NUMBERS):
+        return into(out, face(a).clip(a, a_min=_plain(a_min), a_max=_plain(a_max)))
+    if a_min is not None:
+        a = binary("maximum", a, a_min)
+    return into(out, a if a_max is None else binary("minimum", a, a_max))
+
+
+@_enter
+def around(x: Any, decimals: int = 0, out: Any = None) -> Any:
+    """Rounded to `decimals` places, halves to the even neighbour."""
+    x = lifted(x)
+    if decimals == 0:
+        return into(out, face(x).rint(x))
+    scale = 10.0 ** decimals
+    return into(out, FUNCTIONS["rint"](x * scale) / scale)
+
+
+FUNCTIONS["round"] = FUNCTIONS["round_"] = around
+
+
+@_enter
+def nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: float | None = None,
+               neginf: float | None = None) -> Any:
+    """Numbers in place of nan and the infinities (None: the type's largest and smallest)."""
+    x = lifted(x)
+    limits = onp.finfo("float32" if isinstance(x, Symbol) else floating(x)._data.dtype)
+    top = float(limits.max) if posinf is None else posinf
+    bottom = float(limits.min) if neginf is None else neginf
+    found = where(isnan(x), nan, where(isposinf(x), top, where(isneginf(x), bottom, x)))
+    return found if copy or isinstance(x, Symbol) else into(x, found)
+
+
+@_enter
+def where(condition: Any, x: Any = None, y: Any = None) -> Any:
+    """x where the condition holds, else y; all broadcast. Without x and y: ``nonzero``.
+
+    >>> a = array([1, 2, 3])
+    >>> where(a > 1, a, 0)
+    array([0., 2., 3.])
+    """
+    if (x is None) != (y is None):
+        raise ArgumentError("np.where: expected both x and y, or neither")
+    if x is None:
+        return nonzero(condition)
+    condition = lifted(condition)
+    F = face(condition, x, y)
+    if F is face():
+        x, y = _branches(condition, x, y)
+    else:
+        like = x if isinstance(x, Symbol) else y if isinstance(y, Symbol) else condition
+        x, y = (each if isinstance(each, Symbol) else
+                F._plus_scalar(F.zeros_like(like), scalar=_plain(each)) for each in (x, y))
+    return F._npi_where(condition, x, y)
+
+
+def _branches(condition: Any, x: Any, y: Any) -> tuple[Any, Any]:
+    """Both as arrays of one type; a number takes the type of the other."""
+    numbers = [isinstance(each, _NUMBERS) for each in (x, y)]
+    if all(numbers):
+        dtype = "float32" if any(isinstance(each, float) for each in (x, y)) else "int64"
+        return tuple(array(each, dtype, condition.ctx) for each in (x, y))  # type: ignore
+    if numbers[0]:
+        y = lifted(y)
+        return array(x, y.dtype, y.ctx), y
+    x = lifted(x)
+    if numbers[1]:
+        return x, array(y, x.dtype, x.ctx)
+    y = lifted(y)
+    wanted = common(x, y).name
+    return x.astype(wanted, copy=False), y.astype(wanted, copy=False)
+
+
+@_enter
+def nonzero(a: Any) -> tuple[Any, ...]:
+    """The places of elements that are not 0: one array of integers for each axis."""
+    a = lifted(a)
+    if isinstance(a, Symbol):
+        raise DTypeError("np.nonzero: how many there are is not known before a Symbol runs")
+    return tuple(array(each, "int64", a.ctx) for each in onp.nonzero(a.asnumpy()))
+
+
+def attach_operators() -> None:
+    """Python's operators of ``np.ndarray`` beside arithmetic."""
+    known = (NDArray, Symbol, *_NUMBERS, onp.ndarray, list, tuple)
+
+    def comparison(name: str, word: str) -> None:
+        def forward(self: Any, other: Any) -> Any:
+            if isinstance(other, Symbol) or not isinstance(other, known):
+                return NotImplemented
+            return compare(word, self, other)
+
+        setattr(ndarray, f"__{name}__", forward)
+
+    # arithmetic is NDArray's, which asks `binary` for arrays of this class
+    for name, word in (("gt", "greater"), ("ge", "greater_equal"), ("lt", "lesser"),
+                       ("le", "lesser_equal")):
+        comparison(name, word)
+
+    def equality(word: str, unlike: bool) -> Function:
+        def method(self: Any, other: Any) -> Any:
+            if other is None or not isinstance(other, known):
+                return unlike
+            return compare(word, self, other)
+
+        return method
+
+    cls: Any = ndarray
+    cls.__eq__, cls.__ne__ = equality("equal", False), equality("not_equal", True)
+    cls.__floordiv__ = lambda self, other: floor_divide(self, other)
+    cls.__rfloordiv__ = lambda self, other: floor_divide(other, self)
+    cls.__invert__ = lambda self: (logical_not(self) if self.dtype == onp.bool_ else
+                                   lift(array(~self.asnumpy(), self.dtype, self.ctx)))
+    for name, ufunc in (("and", onp.bitwise_and), ("or", onp.bitwise_or),
+                        ("xor", onp.bitwise_xor)):
+        _attach_bits(name, ufunc)
+
+
+def _attach_bits(name: str, ufunc: Any) -> None:
+    def method(self: Any, other: Any) -> Any:
+        other = other.asnumpy() if isinstance(other, NDArray) else other
+        try:
+            found = ufunc(self.asnumpy(), other)
+        except TypeError as error:
+            raise DTypeError(f"np.{ufunc.__name__}: {error}") from None
+        return array(found, found.dtype, self.ctx)
+
+    for side in ("", "r"):
+        setattr(ndarray, f"__{side}{name}__", method)

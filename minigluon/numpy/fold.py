@@ -1,0 +1,262 @@
+"""Reductions, statistics, order: what folds axes away or sorts along them."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as onp
+
+from ..base import ArgumentError, ArgumentValueError, OutOfRangeError, dtype_name
+from ..ndarray import NDArray
+from ..symbol import Symbol
+from .array import array, face
+from .elementwise import FUNCTIONS as ELEMENTWISE
+from .elementwise import binary, floating, into, lifted
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {}
+
+
+def _enter(function: Callable[..., Any]) -> Callable[..., Any]:
+    FUNCTIONS[function.__name__] = function
+    function.__module__ = "minigluon.numpy"
+    return function
+
+
+def _axis(name: str, x: Any, axis: Any) -> Any:
+    """`axis`, checked where the number of axes is known."""
+    if axis is None or isinstance(x, Symbol):
+        return axis
+    for one in axis if isinstance(axis, (tuple, list)) else (axis,):
+        if not -x.ndim <= one < x.ndim:
+            raise OutOfRangeError(f"np.{name}: axis {one} is out of bounds for an array with "
+                                  f"{x.ndim} axes")
+    return tuple(axis) if isinstance(axis, list) else axis
+
+
+def _drop(x: Any, axis: Any) -> Any:
+    """Without the axes that were folded to size 1; nothing is left of all of them but a scalar."""
+    named = () if axis is None else (("axis", axis),)
+    if axis is None:
+        return face(x)._npi_arrange(x, function="reshape", args=((),))
+    return face(x)._npi_arrange(x, function="squeeze", named=named)
+
+
+def _fold(name: str, target: str, x: Any, axis: Any, keepdims: bool) -> Any:
+    axis = _axis(name, x, axis)
+    if axis == ():
+        return face(x)._copy(x)
+    if not isinstance(x, Symbol):
+        if x.ndim == 0:
+            return face(x)._copy(x)
+        if x.size == 0 and target in ("max", "min"):
+            raise ArgumentValueError(f"np.{name}: an array of shape {x.shape} has no elements")
+    folded = getattr(face(x), target)(x, axis=axis, keepdims=True)
+    return folded if keepdims else _drop(folded, axis)
+
+
+def _initial(name: str, initial: Any, where: Any) -> None:
+    if initial is not None or where is not None:
+        raise NotImplementedError(f"np.{name}: initial= and where= are not built")
+
+
+def _reduction(name: str, target: str, smooth: bool, words: str) -> None:
+    def function(a: Any, axis: Any = None, dtype: Any = None, out: Any = None,
+                 keepdims: bool = False, initial: Any = None, where: Any = None) -> Any:
+        _initial(name, initial, where)
+        a = lifted(a)
+        if dtype is not None:
+            a = a.astype(dtype_name(dtype))
+        elif smooth:
+            a = floating(a)
+        elif not isinstance(a, Symbol) and a._data.dtype.kind == "b":
+            a = a.astype("int64")
+        return into(out, _fold(name, target, a, axis, keepdims))
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"""{words} over axes.
+
+        Args:
+            a: an array. axis: axis or axes; None: all of them. dtype: element type to compute in.
+            keepdims: leave the axes with size 1. out: an array to write the result into.
+
+        Shapes: a (*S) -> S without the axes; () without any.
+        """
+    _enter(function)
+
+
+_reduction("sum", "sum", False, "Sum")
+_reduction("mean", "mean", True, "Mean (integers count as float32)")
+_reduction("prod", "prod", False, "Product")
+_reduction("nansum", "nansum", False, "Sum, nan counting as 0,")
+_reduction("nanprod", "nanprod", False, "Product, nan counting as 1,")
+FUNCTIONS["product"] = FUNCTIONS["prod"]
+
+
+def _extreme(name: str, target: str, words: str) -> None:
+    def function(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False,
+                 initial: Any = None, where: Any = None) -> Any:
+        _initial(name, initial, where)
+        return into(out, _fold(name, target, lifted(a), axis, keepdims))
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"{words} over axes (None: all of them)."
+    _enter(function)
+
+
+for _name, _target, _words in (("max", "max", "Largest value"), ("amax", "max", "Largest value"),
+                               ("min", "min", "Smallest value"),
+                               ("amin", "min", "Smallest value")):
+    _extreme(_name, _target, _words)
+
+
+def _truth(name: str, target: str, words: str) -> None:
+    def function(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+        a = ELEMENTWISE["not_equal"](lifted(a), 0)
+        if isinstance(a, Symbol):
+            return _fold(name, target, a, axis, keepdims)
+        if a.size == 0:
+            found = getattr(onp, name)(a.asnumpy(), axis, keepdims=keepdims)
+            return into(out, array(found, "bool"))
+        found = _fold(name, target, a.astype("float32"), axis, keepdims)
+        return into(out, found.astype("bool"))
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"Whether {words} of the elements along the axes are not 0."
+    _enter(function)
+
+
+_truth("all", "min", "all")
+_truth("any", "max", "any")
+FUNCTIONS["alltrue"], FUNCTIONS["sometrue"] = FUNCTIONS["all"], FUNCTIONS["any"]
+
+
+@_enter
+def var(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int = 0,
+        keepdims: bool = False) -> Any:
+    """Mean squared distance from the mean; the sum is divided by the count less `ddof`."""
+    a = lifted(a)
+    a = floating(a) if dtype is None else a.astype(dtype_name(dtype))
+    center = FUNCTIONS["mean"](a, axis, keepdims=True)
+    squares = ELEMENTWISE["square"](binary("subtract", a, center))
+    found = FUNCTIONS["mean"](squares, axis, keepdims=keepdims)
+    if ddof:
+        if isinstance(a, Symbol):
+            raise NotImplementedError("np.var: ddof needs the count of elements, which a Symbol "
+                                      "does not know")
+        count = a.size // max(found.size, 1)
+        found = found * (count / (count - ddof)) if count != ddof else found * float("nan")
+    return into(out, found)
+
+
+@_enter
+def std(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int = 0,
+        keepdims: bool = False) -> Any:
+    """Root of the mean squared distance from the mean."""
+    return into(out, ELEMENTWISE["sqrt"](var(a, axis, dtype, None, ddof, keepdims)))
+
+
+@_enter
+def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False,
+            out: Any = None) -> Any:
+    """Mean with weights; with `returned` also the sum of the weights."""
+    a = floating(lifted(a))
+    if weights is None:
+        found = FUNCTIONS["mean"](a, axis)
+        total = found * 0 + a.size // max(found.size, 1) if returned else None
+    else:
+        weights = lifted(weights)
+        if weights.shape != a.shape:
+            if axis is None or isinstance(axis, tuple) or weights.ndim != 1:
+                raise ArgumentError("np.average: weights of another shape need one axis, and one "
+                                    f"weight for each of its elements; got {weights.shape} for "
+                                    f"{a.shape}")
+            weights = weights.reshape([-1 if place == axis % a.ndim else 1
+                                       for place in range(a.ndim)])
+        total = FUNCTIONS["sum"](weights + a * 0, axis)
+        found = FUNCTIONS["sum"](a * weights, axis) / total
+    return (into(out, found), total) if returned else into(out, found)
+
+
+def _place(name: str, target: str) -> None:
+    def function(a: Any, axis: int | None = None, out: Any = None, keepdims: bool = False) -> Any:
+        a = lifted(a)
+        ndim = None if isinstance(a, Symbol) else a.ndim
+        flat = face(a)._npi_arrange(a, function="ravel") if axis is None else a
+        axis = _axis(name, flat, axis)
+        if not isinstance(a, Symbol) and a.size == 0:
+            raise ArgumentValueError(f"np.{name}: an array of shape {a.shape} has no elements")
+        found = getattr(face(a), target)(flat, axis=0 if axis is None else axis, keepdims=True)
+        found = found.astype("int64")
+        if axis is None and keepdims and ndim is not None:
+            return into(out, found.reshape((1,) * ndim))
+        return into(out, found if keepdims else _drop(found, 0 if axis is None else axis))
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"""Places of the {'largest' if target == 'argmax' else 'smallest'} values
+        along an axis, as int64 (None: of the flattened array)."""
+    _enter(function)
+
+
+_place("argmax", "argmax")
+_place("argmin", "argmin")
+
+
+@_enter
+def cumsum(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
+    """Sums of all elements up to each (None: of the flattened array)."""
+    a = lifted(a)
+    a = a if dtype is None else a.astype(dtype_name(dtype))
+    if axis is None:
+        a, axis = face(a)._npi_arrange(a, function="ravel"), 0
+    return into(out, face(a).cumsum(a, axis=_axis("cumsum", a, axis)))
+
+
+@_enter
+def sort(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None) -> Any:
+    """The elements in rising order along an axis (None: of the flattened array)."""
+    a = lifted(a)
+    if axis is None:
+        a, axis = face(a)._npi_arrange(a, function="ravel"), 0
+    return face(a).sort(a, axis=_axis("sort", a, axis))
+
+
+@_enter
+def argsort(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None) -> Any:
+    """The places, as int64, that put the elements in rising order."""
+    a = lifted(a)
+    if axis is None:
+        a, axis = face(a)._npi_arrange(a, function="ravel"), 0
+    return face(a).argsort(a, axis=_axis("argsort", a, axis), dtype="int64")
+
+
+@_enter
+def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+    """Largest less smallest value."""
+    return into(out, FUNCTIONS["max"](a, axis, keepdims=keepdims)
+                - FUNCTIONS["min"](a, axis, keepdims=keepdims))
+
+
+@_enter
+def count_nonzero(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """How many elements are not 0, as int64."""
+    return FUNCTIONS["sum"](ELEMENTWISE["not_equal"](lifted(a), 0), axis, dtype="int64",
+                            keepdims=keepdims)
+
+
+@_enter
+def size(a: Any, axis: int | None = None) -> int:
+    """How many elements, or how many along an axis."""
+    shape = onp.shape(a) if not isinstance(a, NDArray) else a.shape
+    return int(onp.prod(shape, dtype=int)) if axis is None else int(shape[axis])
+
+
+@_enter
+def shape(a: Any) -> tuple[int, ...]:
+    """The sizes of the axes."""
+    return a.shape if isinstance(a, NDArray) else onp.shape(a)
+
+
+@_enter
+def ndim(a: Any) -> int:
+    """The number of axes."""
+    return len(shape(a))

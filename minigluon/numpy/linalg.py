@@ -1,0 +1,140 @@
+"""``np.linalg``: norms, inverses and determinants with gradients; the rest is NumPy's."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as onp
+
+from ..base import ArgumentValueError, MXNetError
+from ..symbol import Symbol
+from .array import face, lower
+from .elementwise import FUNCTIONS as ELEMENTWISE
+from .elementwise import floating, lifted
+from .fold import FUNCTIONS as FOLDS
+from .product import matmul
+
+__all__ = [
+    "cholesky", "cond", "det", "eig", "eigh", "eigvals", "eigvalsh", "inv", "lstsq",
+    "matrix_power", "matrix_rank", "multi_dot", "norm", "pinv", "qr", "slogdet", "solve", "svd",
+    "tensorinv", "tensorsolve",
+]
+
+
+def _by_numpy(name: str) -> Any:
+    compute = lower(getattr(onp.linalg, name))
+
+    def function(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return compute(*[floating(lifted(x)) if hasattr(x, "asnumpy") else x for x in args],
+                           **kwargs)
+        except onp.linalg.LinAlgError as error:
+            raise MXNetError(f"np.linalg.{name}: {error}") from None
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"``numpy.linalg.{name}``, computed by NumPy on the host, without gradient."
+    return function
+
+
+cond, matrix_rank, pinv, qr = map(_by_numpy, ("cond", "matrix_rank", "pinv", "qr"))
+eig, eigh, eigvals, eigvalsh = map(_by_numpy, ("eig", "eigh", "eigvals", "eigvalsh"))
+solve, tensorinv, tensorsolve = map(_by_numpy, ("solve", "tensorinv", "tensorsolve"))
+multi_dot = _by_numpy("multi_dot")
+
+
+def _square(name: str, a: Any) -> Any:
+    a = floating(lifted(a))
+    if not isinstance(a, Symbol) and (a.ndim < 2 or a.shape[-1] != a.shape[-2]):
+        raise ArgumentValueError(f"np.linalg.{name}: expected square matrices in the last two "
+                                 f"axes, got shape {a.shape}")
+    return a
+
+
+def _each(name: str, target: str, a: Any) -> Any:
+    """One number for each matrix; shape () for one matrix alone."""
+    a = _square(name, a)
+    if isinstance(a, Symbol) or a.ndim > 2:
+        return getattr(face(a), target)(a)
+    found = getattr(face(a), target)(a.expand_dims(0))
+    return [x.reshape(()) for x in found] if isinstance(found, list) else found.reshape(())
+
+
+def inv(a: Any) -> Any:
+    """The inverse of each matrix in the last two axes."""
+    a = _square("inv", a)
+    return face(a).linalg_inverse(a)
+
+
+def det(a: Any) -> Any:
+    """The determinant of each matrix in the last two axes."""
+    return _each("det", "linalg_det", a)
+
+
+def slogdet(a: Any) -> Any:
+    """Sign and logarithm of the determinant of each matrix."""
+    return tuple(_each("slogdet", "linalg_slogdet", a))
+
+
+def cholesky(a: Any) -> Any:
+    """The lower triangle whose product with its transpose is the matrix."""
+    a = _square("cholesky", a)
+    return face(a).linalg_potrf(a)
+
+
+def svd(a: Any) -> Any:
+    """Singular values: (ut, l, v) with a = ut diag(l) v, as MXNet has it (v: rows)."""
+    return tuple(_by_numpy("svd")(a, full_matrices=False))
+
+
+def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
+    """The least-squares solution: (x, residuals, rank, singular values)."""
+    return _by_numpy("lstsq")(a, b, rcond=None if rcond == "warn" else rcond)
+
+
+def matrix_power(a: Any, n: int) -> Any:
+    """The matrix times itself, `n` times; negative: of its inverse."""
+    a = _square("matrix_power", a)
+    base = inv(a) if n < 0 else a
+    if n == 0:
+        return a * 0 + lifted(onp.eye(a.shape[-1])).astype(a.dtype).as_in_ctx(a.ctx)
+    found = base
+    for _ in range(abs(n) - 1):
+        found = matmul(found, base)
+    return found
+
+
+def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+    """Length of vectors or norm of matrices.
+
+    Args:
+        x: an array. ord: None (root of the sum of squares), 1, 2, inf, -inf, 0 or any number for
+            vectors; 'fro', 1, -1, inf, -inf for matrices ('nuc', 2, -2: by NumPy, no gradient).
+        axis: one axis: vectors; two: matrices; None: all of it.
+
+    >>> from minigluon import np
+    >>> norm(np.array([3, 4]))
+    array(5.)
+    """
+    x = floating(lifted(x))
+    size, total = ELEMENTWISE["abs"], FOLDS["sum"]
+    if ord is None or (ord == "fro" and (axis is None or isinstance(axis, tuple))):
+        return ELEMENTWISE["sqrt"](total(ELEMENTWISE["square"](x), axis, keepdims=keepdims))
+    if axis is None:
+        axis = (x.ndim - 2, x.ndim - 1) if x.ndim >= 2 else 0
+    if isinstance(axis, (tuple, list)) and len(axis) == 2:
+        row, column = axis
+        along = {1: (row, column), -1: (row, column), onp.inf: (column, row),
+                 -onp.inf: (column, row)}.get(ord)
+        if along is None:
+            return _by_numpy("norm")(x, ord=ord, axis=tuple(axis), keepdims=keepdims)
+        sums = total(size(x), along[0], keepdims=True)
+        found = FOLDS["max" if ord > 0 else "min"](sums, along[1], keepdims=True)
+        return found if keepdims else found.squeeze(axis=tuple(axis))
+    axis = axis[0] if isinstance(axis, (tuple, list)) else axis
+    if ord in (onp.inf, -onp.inf):
+        return FOLDS["max" if ord > 0 else "min"](size(x), axis, keepdims=keepdims)
+    if ord == 0:
+        return total(ELEMENTWISE["not_equal"](x, 0).astype(x.dtype), axis, keepdims=keepdims)
+    if isinstance(ord, str):
+        raise ArgumentValueError(f"np.linalg.norm: ord {ord!r} is for matrices, axis {axis} names "
+                                 "vectors")
+    return total(size(x) ** ord, axis, keepdims=keepdims) ** (1.0 / ord)

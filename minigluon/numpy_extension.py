@@ -1,0 +1,197 @@
+"""``mx.npx``: what networks need beside NumPy, on ``np.ndarray`` and (as ``F.npx``) on Symbols."""
+from __future__ import annotations
+
+from types import SimpleNamespace as _SimpleNamespace
+from typing import Any
+
+from . import ndarray as _nd
+from . import random
+from .context import Context, cpu, cpu_pinned, current_context, gpu
+from .device import gpu_memory_info, num_gpus
+from .ndarray import NDArray as _NDArray
+from .ndarray import waitall
+from .npmode import (
+    is_np_array,
+    is_np_shape,
+    np_array,
+    np_shape,
+    reset_np,
+    set_np,
+    use_np,
+    use_np_array,
+    use_np_shape,
+)
+from .numpy import array as _array
+from .numpy.array import face as _face
+from .numpy.array import lift as _lift
+from .numpy.elementwise import lifted as _lifted
+from .numpy.elementwise import nonzero as _nonzero
+
+# npx's name -> the operator's
+_OPERATORS = {
+    "activation": "Activation", "arange_like": "_contrib_arange_like", "batch_dot": "batch_dot",
+    "batch_flatten": "Flatten", "batch_norm": "BatchNorm", "cast": "Cast",
+    "convolution": "Convolution", "ctc_loss": "CTCLoss", "deconvolution": "Deconvolution",
+    "dropout": "Dropout", "embedding": "Embedding", "erf": "erf", "erfinv": "erfinv",
+    "fully_connected": "FullyConnected", "gamma": "gamma", "gammaln": "gammaln",
+    "gather_nd": "gather_nd", "group_norm": "GroupNorm", "instance_norm": "InstanceNorm",
+    "l2_normalization": "L2Normalization", "layer_norm": "LayerNorm", "leaky_relu": "LeakyReLU",
+    "log_softmax": "log_softmax", "multibox_detection": "_contrib_MultiBoxDetection",
+    "multibox_prior": "_contrib_MultiBoxPrior", "multibox_target": "_contrib_MultiBoxTarget",
+    "one_hot": "one_hot", "pick": "pick", "pooling": "Pooling", "relu": "relu",
+    "reshape_like": "reshape_like", "rnn": "RNN", "roi_pooling": "ROIPooling",
+    "sequence_mask": "SequenceMask", "sequence_last": "SequenceLast",
+    "sequence_reverse": "SequenceReverse", "shape_array": "shape_array", "sigmoid": "sigmoid",
+    "slice": "slice", "slice_axis": "slice_axis", "slice_like": "slice_like",
+    "smooth_l1": "smooth_l1", "softmax": "softmax", "softmin": "softmin", "topk": "topk",
+    "broadcast_like": "broadcast_like", "stop_gradient": "BlockGrad", "scatter_nd": "scatter_nd",
+}
+
+
+def _function(name: str, target: str) -> Any:
+    def function(*args: Any, **kwargs: Any) -> Any:
+        args = tuple(_shown(value) for value in args)
+        kwargs = {word: _shown(value) for word, value in kwargs.items()}
+        return getattr(_face(*args, *kwargs.values()), target)(*args, **kwargs)
+
+    operator = getattr(_nd, target)
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = operator.__doc__
+    function.__signature__ = operator.__signature__  # type: ignore[attr-defined]
+    return function
+
+
+def _shown(value: Any) -> Any:
+    return value.as_np_ndarray() if type(value) is _NDArray else value
+
+
+for _name, _target in _OPERATORS.items():
+    globals()[_name] = _function(_name, _target)
+
+
+def nonzero(a: Any) -> Any:
+    """The places of elements that are not 0, one in each row, as int64.
+
+    Shapes: a (*S) -> (number of them, len(S)).
+    """
+    return _lift(_nd.stack(*_nonzero(a), axis=1))  # type: ignore[attr-defined]
+
+
+def reshape(a: Any, newshape: Any, reverse: bool = False, order: str = "C") -> Any:
+    """The same elements in another shape, with codes.
+
+    Args:
+        a: an array. newshape: sizes, or -1 (found from the others), -2 (copy this size), -3 (drop
+            this size, which must be 1), -4 (copy all remaining sizes), -5 (merge two), -6 (split
+            one into the two sizes that follow). reverse: match from the right.
+
+    >>> from minigluon import np
+    >>> reshape(np.ones((2, 3, 8)), (-2, -2, 2, -1)).shape
+    (2, 3, 2, 4)
+    """
+    a = _lifted(a)
+    codes = [newshape] if isinstance(newshape, int) else list(newshape)
+    return a.reshape(_decoded(list(a.shape), codes, reverse))
+
+
+def _decoded(shape: list[int], codes: list[int], reverse: bool) -> tuple[int, ...]:
+    """The sizes that npx.reshape's codes stand for; the codes are MXNet's (``npx.reshape``)."""
+    from_right = reverse
+    if from_right:
+        shape = shape[::-1]
+        codes = _reversed_codes(codes)
+    sizes: list[int] = []
+    place = 0
+
+    def next_size() -> int:
+        nonlocal place
+        if place >= len(shape):
+            raise ValueError(f"npx.reshape: the codes ask for more axes than shape {shape} has")
+        place += 1
+        return shape[place - 1]
+
+    at = 0
+    while at < len(codes):
+        code = codes[at]
+        if code == -2:
+            sizes.append(next_size())
+        elif code == -3:
+            if next_size() != 1:
+                raise ValueError(f"npx.reshape: code -3 drops an axis of size 1, got "
+                                 f"{shape[place - 1]} in {shape}")
+        elif code == -4:
+            sizes += shape[place:]
+            place = len(shape)
+        elif code == -5:
+            sizes.append(next_size() * next_size())
+        elif code == -6:
+            whole, first, second = next_size(), codes[at + 1], codes[at + 2]
+            if from_right:
+                first, second = second, first
+            first = whole // second if first == -1 else first
+            second = whole // first if second == -1 else second
+            sizes += [second, first] if from_right else [first, second]
+            at += 2
+        else:
+            sizes.append(code)
+            place += 1
+        at += 1
+    return tuple(sizes[::-1] if from_right else sizes)
+
+
+def _reversed_codes(codes: list[int]) -> list[int]:
+    """The codes from right to left; a -6 stays in front of its two sizes."""
+    groups: list[list[int]] = []
+    at = 0
+    while at < len(codes):
+        width = 3 if codes[at] == -6 else 1
+        groups.append(codes[at:at + width])
+        at += width
+    return [code for group in reversed(groups)
+            for code in ([group[0], group[2], group[1]] if len(group) == 3 else group)]
+
+
+def masked_softmax(data: Any, mask: Any, axis: int = -1, temperature: float = 1.0) -> Any:
+    """softmax over the elements whose mask is not 0; the others get 0."""
+    F = _face(data, mask)
+    kept = F.broadcast_not_equal(F.Cast(mask, dtype="float32"), F.zeros_like(
+        F.Cast(mask, dtype="float32")))
+    low = F._npi_where(kept, data, F._plus_scalar(F.zeros_like(data), scalar=-1e18))
+    return F.broadcast_mul(F.softmax(low, axis=axis, temperature=temperature), kept)
+
+
+def save(file: str, arr: Any) -> None:
+    """Write arrays to a file: one, a list, or a dict from names to arrays."""
+    _nd.save(file, arr)
+
+
+def load(file: str) -> Any:
+    """Arrays from a file, as ``np.ndarray``: a list, or a dict from names to arrays."""
+    found = _nd.load(file)
+    _lift(list(found.values()) if isinstance(found, dict) else found)
+    return found
+
+
+def seed(seed: int, ctx: Any = "all") -> None:
+    """Restart the random streams, as ``mx.random.seed``."""
+    random.seed(seed, ctx)
+
+
+def from_numpy(array: Any, zero_copy: bool = True) -> Any:
+    """An array that shares the memory of NumPy's, or a copy."""
+    return _lift(_nd.from_numpy(array, zero_copy)) if zero_copy else _array(array, array.dtype)
+
+
+image = _SimpleNamespace(**{
+    name: _function(f"image.{name}", f"_image_{name}") for name in (
+        "crop", "normalize", "resize", "to_tensor", "flip_left_right", "flip_top_bottom",
+        "random_flip_left_right", "random_flip_top_bottom")
+    if hasattr(_nd, f"_image_{name}")})
+
+__all__ = [
+    "Context", "cpu", "cpu_pinned", "current_context", "from_numpy", "gpu", "gpu_memory_info",
+    "image", "is_np_array", "is_np_shape", "load", "masked_softmax", "nonzero", "np_array",
+    "np_shape", "num_gpus", "random", "reset_np", "reshape", "save", "seed", "set_np", "use_np",
+    "use_np_array", "use_np_shape", "waitall",
+]
+__all__ += sorted(_OPERATORS)

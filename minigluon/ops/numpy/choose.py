@@ -1,0 +1,52 @@
+"""Operators of NumPy's interface that choose or combine elements, with its broadcasting."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...base import ShapeError
+from ..operator import Attrs, operator
+from ..rules import DTypes, Shapes, known
+
+__all__: list[str] = []
+
+Array = Any
+
+
+def _spread(shapes: Shapes, attrs: Attrs) -> tuple[Shapes, Shapes]:
+    if not all(known(shape) for shape in shapes):
+        return shapes, [None]
+    try:
+        return shapes, [np.broadcast_shapes(*[tuple(shape or ()) for shape in shapes])]
+    except ValueError:
+        raise ShapeError("shapes cannot be broadcast together: "
+                         f"{', '.join(str(shape) for shape in shapes)}") from None
+
+
+def _of_branches(dtypes: DTypes, attrs: Attrs) -> tuple[DTypes, DTypes]:
+    found = dtypes[1] or dtypes[2]
+    return [dtypes[0], found, found], [found]
+
+
+@operator("_npi_where", infer=_spread, infer_dtype=_of_branches,
+          gradient=lambda F, dy, out, condition, x, y: [
+              None,
+              F._sum_like(F._npi_where(condition, dy, F.zeros_like(dy)), x),
+              F._sum_like(F._npi_where(condition, F.zeros_like(dy), dy), y)])
+def where(xp: Any, condition: Array, x: Array, y: Array) -> Array:
+    """x where the condition is not 0, else y; all three are broadcast to one shape."""
+    return xp.where(condition != 0, x, y)
+
+
+def _arctan2_slopes(F: Any, dy: Any, out: Any, lhs: Any, rhs: Any) -> list[Any]:
+    # d atan2(y, x) = (x dy - y dx) / (x^2 + y^2)
+    part = F.broadcast_div(dy, F.broadcast_add(F.square(lhs), F.square(rhs)))
+    return [F._sum_like(F.broadcast_mul(part, rhs), lhs),
+            F._sum_like(F.negative(F.broadcast_mul(part, lhs)), rhs)]
+
+
+@operator("_npi_arctan2", infer=_spread, gradient=_arctan2_slopes)
+def arctan2(xp: Any, lhs: Array, rhs: Array) -> Array:
+    """The angle of the point (rhs, lhs), in (-pi, pi]."""
+    return xp.arctan2(lhs, rhs)
