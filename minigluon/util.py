@@ -1,4 +1,4 @@
-"""Small helpers that MXNet programs take from ``mx.util``, and the switches of NumPy's interface."""
+"""Small helpers that MXNet programs take from ``mx.util``; the switches of NumPy's interface."""
 from __future__ import annotations
 
 import os

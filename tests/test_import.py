@@ -80,9 +80,7 @@ def _import(name: str) -> ModuleType:
         raise
 
 
-@pytest.mark.parametrize(("name", "instead"), [
-    ("np", "use mx.nd"), ("nothing", "'nothing'$")])
-def test_what_is_not_there_is_an_attribute_error_that_says_what_is(name: str, instead: str) -> None:
-    with pytest.raises(AttributeError, match=instead):
-        getattr(minigluon, name)
-    assert not hasattr(minigluon, name)
+def test_what_is_not_there_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match=r"'nothing'$"):
+        minigluon.nothing  # noqa: B018
+    assert not hasattr(minigluon, "nothing")

@@ -1,9 +1,8 @@
 """Methods of NDArray whose arguments are not those of the operator that they call."""
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any
 
-from ..base import NotForThisError
 from ..ops import find_operator
 from .creation import split_v2
 from .ndarray import NDArray, nd_call
@@ -55,14 +54,8 @@ def _slice_assign_scalar(self: NDArray, value: float, begin: Any, end: Any, step
           out=self)
 
 
-def _as_np_ndarray(self: NDArray) -> NoReturn:
-    """The array for NumPy's interface, which is not built."""
-    raise NotForThisError("as_np_ndarray: NumPy's interface (mx.np) is not built; asnumpy() gives "
-                          "a NumPy array")
-
-
 for _method in (_split_v2, _broadcast_like, _expand_dims, _flatten, _squeeze, _slice_assign,
-                _slice_assign_scalar, _as_np_ndarray):
+                _slice_assign_scalar):
     _method.__name__ = _method.__name__[1:]
     _method.__qualname__ = f"NDArray.{_method.__name__}"
     setattr(NDArray, _method.__name__, _method)

@@ -6,7 +6,6 @@ import weakref
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from multiprocessing.reduction import ForkingPickler  # noqa: F401 (gluonnlp imports it from here)
 from typing import Any
 
 from ... import random
@@ -234,3 +233,12 @@ def _stream_seed(epoch: int) -> int:
     """
     state = random.host_generator().bit_generator.state
     return zlib.crc32(f"{epoch}:{state}".encode())
+
+
+def __getattr__(name: str) -> Any:
+    """``ForkingPickler``, which gluonnlp imports from here; loaded when asked for."""
+    if name == "ForkingPickler":
+        from multiprocessing.reduction import ForkingPickler
+
+        return ForkingPickler
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
