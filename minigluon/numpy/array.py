@@ -14,6 +14,7 @@ from ..base import ArgumentError, ArgumentValueError, MXNetError, ShapeError, dt
 from ..context import Context
 from ..device import device_of
 from ..ndarray import NDArray
+from ..ops import find_operator
 from ..symbol import Symbol
 
 __all__ = ["array", "face", "lift", "lower", "ndarray", "of"]
@@ -150,10 +151,13 @@ class ndarray(NDArray):
         except ValueError:
             raise ShapeError(f"np.reshape: cannot reshape an array of shape {self.shape} "
                              f"({self.size} elements) into {wanted}") from None
-        if tape.state.recording and self._ag is not None:
-            return nd._npi_arrange(  # type: ignore[attr-defined]
-                self, function="reshape", args=(wanted,))
-        return self._view(raw)
+        view = self._view(raw)
+        source = tape.alive(self._ag) if tape.state.recording else None
+        if source is not None:
+            entry = tape.append(_ARRANGE, {"function": "reshape", "args": (wanted,), "named": ()},
+                                device_of(self._ctx), (source,), (self._data,), (raw,))
+            view._ag = tape.Output(entry, 0)
+        return view
 
     def flatten(self, order: str = "C") -> Any:
         """All elements along one axis; a copy."""
@@ -182,6 +186,7 @@ class ndarray(NDArray):
         return _numpy_function(ufunc, inputs, kwargs)
 
 
+_ARRANGE = find_operator("_npi_arrange")
 _namesakes: dict[str, Any] = {}  # filled by the door
 
 

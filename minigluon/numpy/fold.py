@@ -9,7 +9,7 @@ import numpy as onp
 from ..base import ArgumentError, ArgumentValueError, OutOfRangeError, dtype_name
 from ..ndarray import NDArray
 from ..symbol import Symbol
-from .array import array, face
+from .array import array, face, ndarray
 from .elementwise import FUNCTIONS as ELEMENTWISE
 from .elementwise import binary, floating, into, lifted
 
@@ -35,10 +35,13 @@ def _axis(name: str, x: Any, axis: Any) -> Any:
 
 def _drop(x: Any, axis: Any) -> Any:
     """Without the axes that were folded to size 1; nothing is left of all of them but a scalar."""
-    named = () if axis is None else (("axis", axis),)
+    if isinstance(x, ndarray):
+        gone = range(x.ndim) if axis is None else {
+            each % x.ndim for each in (axis if isinstance(axis, tuple) else (axis,))}
+        return x.reshape(tuple(size for place, size in enumerate(x.shape) if place not in gone))
     if axis is None:
         return face(x)._npi_arrange(x, function="reshape", args=((),))
-    return face(x)._npi_arrange(x, function="squeeze", named=named)
+    return face(x)._npi_arrange(x, function="squeeze", named=(("axis", axis),))
 
 
 def _fold(name: str, target: str, x: Any, axis: Any, keepdims: bool) -> Any:
