@@ -39,8 +39,8 @@ def _box_back(F: Any, dy: Any, out: Any, lhs: Any, rhs: Any, **attrs: Any) -> li
     return [F._slice_assign_scalar(dy, scalar=0.0, **attrs), F.slice(dy, **attrs)]
 
 
-@operator("_slice_assign", infer=_box_shape, infer_dtype=follow_dtype(0), gradient=_box_back,
-          aliases=("_crop_assign",))
+@operator("_slice_assign", infer=_box_shape, infer_dtype=follow_dtype(0, fill=True),
+          gradient=_box_back, aliases=("_crop_assign",))
 def slice_assign(xp: Any, lhs: Array, rhs: Array, *, begin: tuple, end: tuple,  # type: ignore[type-arg]
                  step: tuple = ()) -> Array:  # type: ignore[type-arg]
     """`lhs` with a box replaced by `rhs`.
@@ -93,7 +93,9 @@ def _points_back(F: Any, dy: Any, out: Any, lhs: Any, rhs: Any, indices: Any, *,
             F.gather_nd(dy, indices), None]
 
 
-@operator("_scatter_set_nd", infer=lambda shapes, attrs: (shapes, [shapes[0]]),
+@operator("_scatter_set_nd", infer=lambda shapes, attrs: (
+              [merge_shapes(shapes[0], attrs["shape"], "shapes of lhs"), *shapes[1:]],
+              [attrs["shape"]]),
           infer_dtype=follow_dtype(0), gradient=_points_back)
 def scatter_set_nd(xp: Any, lhs: Array, rhs: Array, indices: Array, *, shape: Shape) -> Array:
     """`lhs` with `rhs` written at points; of equal points the last one stays.
@@ -157,7 +159,8 @@ def histogram(xp: Any, data: Array, bins: Array = None, *, bin_cnt: int | None =
 
 # -- copies under other names ----------------------------------------------------------------------
 
-@operator("_identity_with_attr_like_rhs", infer=same_shape, infer_dtype=follow_dtype(0),
+@operator("_identity_with_attr_like_rhs", infer=same_shape,
+          infer_dtype=follow_dtype(0, fill=True),
           gradient=lambda F, dy, out, lhs, rhs: [dy, F.zeros_like(rhs)])
 def identity_with_attr_like_rhs(xp: Any, lhs: Array, rhs: Array) -> Array:
     """`lhs`, which has the shape of `rhs`.

@@ -72,7 +72,8 @@ def _det_back(F: Any, dy: Any, out: Any, A: Any) -> list[Any]:
     return [F.elemwise_mul(F._linalg_spread(F.elemwise_mul(dy, out), A), slopes)]
 
 
-@operator("_linalg_det", infer=_per_matrix_shape, gradient=_det_back, aliases=("linalg_det",))
+@operator("_linalg_det", infer=_per_matrix_shape, gradient=_det_back, aliases=("linalg_det",),
+          output_names=("output0",))
 def det(xp: Any, A: Array) -> Array:
     """The determinant of each matrix. The gradient needs matrices that can be inverted.
 

@@ -86,8 +86,9 @@ def _entered(name: str, parameters: Sequence[str], formula: Formula, words: str,
             own = merge_shapes(own, other, "shapes of the parameters")
         if sample is not None and own is not None:
             lead = own[:len(own) - vector]
-            if (sample[:len(lead)] != lead or len(sample) < len(own)
-                    or sample[len(sample) - vector:] != own[len(lead):]):
+            both = (*sample[:len(lead)], *sample[len(sample) - vector:])
+            if len(sample) < len(own) or any(a and b and a != b for a, b in
+                                             zip(both, own, strict=False)):
                 raise ShapeError(f"expected a sample whose shape begins as the parameters' {own}"
                                  f"{' and ends with their last size' if vector else ''}, "
                                  f"got {sample}")

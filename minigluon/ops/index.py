@@ -124,8 +124,8 @@ def _pick_shape(shapes: Shapes, attrs: Attrs) -> tuple[Shapes, Shapes]:
     if attrs["axis"] is None:
         return shapes, [index]
     short, kept = reduced(data, (axis,), False), reduced(data, (axis,), True)
-    if index is None:  # it may have the axis with size 1 or not
-        pass
+    if index is None:  # it may have the axis with size 1, but has it not where nobody says so
+        index = short
     elif len(index) == len(kept) and index[axis] in (0, 1) and short != index:
         merge_shapes(kept, index, "shapes of data without the axis and of index")
     else:

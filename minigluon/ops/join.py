@@ -176,7 +176,8 @@ def _split_back(F: Any, dy: Sequence[Any], out: Sequence[Any], data: Any, *, num
 
 
 @operator("SliceChannel", infer=_split_shape, gradient=_split_back, aliases=("split",),
-          methods=("split", "slice_channel"), num_outputs=lambda attrs: attrs["num_outputs"])
+          methods=("split", "slice_channel"), num_outputs=lambda attrs: attrs["num_outputs"],
+          output_names=("output0",))
 def split(xp: Any, data: Array, *, num_outputs: int, axis: int = 1, squeeze_axis: bool = False
           ) -> tuple[Array, ...]:
     """Cut into equal parts along an axis.

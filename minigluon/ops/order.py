@@ -80,7 +80,8 @@ def _sort_back(F: Any, dy: Any, out: Any, data: Any, *, axis: Any, is_ascend: bo
     return [F._put_along(dy, data, places, axis=axis)]
 
 
-@operator("sort", infer=_line_shape, gradient=_sort_back, methods=("sort",))
+@operator("sort", infer=_line_shape, gradient=_sort_back, methods=("sort",),
+          output_names=("output0",))
 def sort(xp: Any, data: Array, *, axis: int | None = -1, is_ascend: bool = True) -> Array:
     """The elements in order along an axis.
 

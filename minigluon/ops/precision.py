@@ -97,7 +97,7 @@ def _quantized_shape(shapes: Shapes, attrs: Attrs) -> tuple[Shapes, Shapes]:
 
 
 @operator("_contrib_quantize", infer=_quantized_shape, num_outputs=3,
-          output_names=("output", "min_output", "max_output"),
+          output_names=("output0", "output1", "output2"),
           infer_dtype=lambda dtypes, attrs: (dtypes, [attrs["out_type"], "float32", "float32"]))
 def quantize(xp: Any, data: Array, min_range: Array, max_range: Array, *,
              out_type: QuantizedType = "uint8") -> tuple[Array, Array, Array]:

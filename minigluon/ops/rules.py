@@ -208,9 +208,17 @@ def fixed_dtype(name: str) -> Callable[[DTypes, Attrs], tuple[DTypes, DTypes]]:
     return lambda dtypes, attrs: (dtypes, [name])
 
 
-def follow_dtype(place: int = 0) -> Callable[[DTypes, Attrs], tuple[DTypes, DTypes]]:
-    """A rule: the output has the element type of input `place`; the inputs need not agree."""
-    return lambda dtypes, attrs: (dtypes, [dtypes[place]])
+def follow_dtype(place: int = 0, fill: bool = False
+                 ) -> Callable[[DTypes, Attrs], tuple[DTypes, DTypes]]:
+    """A rule: the output has the element type of input `place`; the inputs need not agree.
+
+    `fill`: those of which nothing is known have it, too.
+    """
+    def rule(dtypes: DTypes, attrs: Attrs) -> tuple[DTypes, DTypes]:
+        led = dtypes[place]
+        return [dtype or led for dtype in dtypes] if fill else dtypes, [led]
+
+    return rule
 
 
 def attr_dtype(key: str = "dtype", default: str = "float32") -> Callable[..., Any]:

@@ -23,15 +23,20 @@ Array = Any
 _FLOAT = DType("float32")
 
 
-def _sample_shape(shapes: Shapes, attrs: Attrs) -> tuple[Shapes, Shapes]:
+def _sample_shape(shapes: Shapes, attrs: Attrs, outs: Shapes | None = None
+                  ) -> tuple[Shapes, Shapes]:
     merged = shapes[0]
     for shape in shapes[1:]:
         merged = merge_shapes(merged, shape, "shapes of the parameters")
-    return [merged] * len(shapes), [None if merged is None else (*merged, *attrs["shape"])]
+    extra = tuple(attrs["shape"])
+    if merged is None and outs and outs[0] is not None and len(outs[0]) > len(extra):
+        merged = outs[0][:len(outs[0]) - len(extra)]
+    return [merged] * len(shapes), [None if merged is None else (*merged, *extra)]
 
 
 def _sample_dtype(dtypes: DTypes, attrs: Attrs) -> tuple[DTypes, DTypes]:
-    return dtypes, [attrs["dtype"] or dtypes[0]]
+    known = next((dtype for dtype in dtypes if dtype is not None), None)
+    return [dtype or known for dtype in dtypes], [attrs["dtype"] or "float32"]
 
 
 def _sampler(name: str) -> Callable[[Callable[..., Array]], Operator]:
@@ -53,8 +58,8 @@ def _given(xp: Any, ok: Array, words: str) -> None:
         raise ArgumentValueError(f"expected {words}")
 
 
-def _result(drawn: Array, first: Array, dtype: str | None) -> Array:
-    return drawn.astype(dtype or first.dtype)
+def _result(drawn: Array, dtype: str | None) -> Array:
+    return drawn.astype(dtype or "float32")
 
 
 @_sampler("uniform")
@@ -72,7 +77,7 @@ def sample_uniform(xp: Any, low: Array, high: Array, *, shape: Shape = (),
     (2, 3)
     """
     a, b = _wide([low, high], shape)
-    return _result(rng.random(_size(low, shape)) * (b - a) + a, low, dtype)
+    return _result(rng.random(_size(low, shape)) * (b - a) + a, dtype)
 
 
 @_sampler("normal")
@@ -91,7 +96,7 @@ def sample_normal(xp: Any, mu: Array, sigma: Array, *, shape: Shape = (),
     """
     _given(xp, sigma >= 0, "sigma of 0 or more")
     mean, deviation = _wide([mu, sigma], shape)
-    return _result(rng.standard_normal(_size(mu, shape)) * deviation + mean, mu, dtype)
+    return _result(rng.standard_normal(_size(mu, shape)) * deviation + mean, dtype)
 
 
 @_sampler("gamma")
@@ -110,7 +115,7 @@ def sample_gamma(xp: Any, alpha: Array, beta: Array, *, shape: Shape = (),
     """
     _given(xp, (alpha > 0) & (beta > 0), "positive alpha and beta")
     a, b = _wide([alpha, beta], shape)
-    return _result(rng.standard_gamma(a, size=_size(alpha, shape)) * b, alpha, dtype)
+    return _result(rng.standard_gamma(a, size=_size(alpha, shape)) * b, dtype)
 
 
 @_sampler("exponential")
@@ -128,7 +133,7 @@ def sample_exponential(xp: Any, lam: Array, *, shape: Shape = (), dtype: DType |
     (2, 3)
     """
     _given(xp, lam > 0, "positive lam")
-    return _result(rng.standard_exponential(_size(lam, shape)) / _wide([lam], shape)[0], lam,
+    return _result(rng.standard_exponential(_size(lam, shape)) / _wide([lam], shape)[0],
                    dtype)
 
 
@@ -147,7 +152,7 @@ def sample_poisson(xp: Any, lam: Array, *, shape: Shape = (), dtype: DType | Non
     (2, 3)
     """
     _given(xp, lam >= 0, "lam of 0 or more")
-    return _result(rng.poisson(_wide([lam], shape)[0], _size(lam, shape)), lam, dtype)
+    return _result(rng.poisson(_wide([lam], shape)[0], _size(lam, shape)), dtype)
 
 
 def _failures(rng: Any, k: Array, p: Array, size: Sequence[int]) -> Array:
@@ -171,7 +176,7 @@ def sample_negative_binomial(xp: Any, k: Array, p: Array, *, shape: Shape = (),
     """
     _given(xp, (k > 0) & (p > 0) & (p <= 1), "positive k and 0 < p <= 1")
     count, chance = _wide([k, p], shape)
-    return _result(_failures(rng, count, chance, _size(k, shape)), k, dtype)
+    return _result(_failures(rng, count, chance, _size(k, shape)), dtype)
 
 
 def _spread_counts(xp: Any, rng: Any, mu: Array, alpha: Array, size: Sequence[int]) -> Array:
@@ -198,7 +203,7 @@ def sample_generalized_negative_binomial(xp: Any, mu: Array, alpha: Array, *, sh
     """
     _given(xp, (mu >= 0) & (alpha >= 0), "mu and alpha of 0 or more")
     mean, wider = _wide([mu, alpha], shape)
-    return _result(_spread_counts(xp, rng, mean, wider, _size(mu, shape)), mu, dtype)
+    return _result(_spread_counts(xp, rng, mean, wider, _size(mu, shape)), dtype)
 
 
 # -- one distribution ------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ def _names(attrs: Attrs) -> Sequence[str]:
 
 
 def _dtypes(dtypes: DTypes, attrs: Attrs) -> tuple[DTypes, DTypes]:
-    return dtypes, [dtypes[0]]
+    return [dtype or dtypes[0] for dtype in dtypes], [dtypes[0]]
 
 
 def _checked(shapes: Shapes, attrs: Attrs) -> tuple[Shapes, int]:

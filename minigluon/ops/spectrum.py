@@ -78,7 +78,7 @@ def _sketch_shape(shapes: Shapes, attrs: Attrs) -> tuple[Shapes, Shapes]:
     return [data, places, places], [(*data[:-1], attrs["out_dim"])]
 
 
-@operator("_contrib_count_sketch", infer=_sketch_shape, infer_dtype=follow_dtype(),
+@operator("_contrib_count_sketch", infer=_sketch_shape, infer_dtype=follow_dtype(fill=True),
           gradient=lambda F, dy, out, data, h, s, **_: [F._count_sketch_grad(dy, data, h, s),
                                                         None, None])
 def count_sketch(xp: Any, data: Array, h: Array, s: Array, *, out_dim: int,

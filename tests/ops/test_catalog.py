@@ -94,7 +94,7 @@ def test_inferred_is_real(name: str, sample: Any) -> None:
 
 
 # Inputs that may have several shapes, of which inference picks one when nothing is said.
-_CHOSEN = {("LeakyReLU", 1), ("SoftmaxOutput", 1), ("LinearRegressionOutput", 1),
+_CHOSEN = {("LeakyReLU", 1), ("SoftmaxOutput", 1), ("pick", 1), ("LinearRegressionOutput", 1),
            ("MAERegressionOutput", 1), ("LogisticRegressionOutput", 1)}
 
 

@@ -131,7 +131,7 @@ def _nms_back(F: Any, dy: Sequence[Any], out: Sequence[Any], data: Any, **attrs:
 
 
 @operator("_contrib_box_nms", infer=_nms_shape, gradient=_nms_back, num_outputs=2, visible=1,
-          aliases=("_contrib_box_non_maximum_suppression",), output_names=("output", "index"),
+          aliases=("_contrib_box_non_maximum_suppression",), output_names=("output0", "index"),
           infer_dtype=lambda dtypes, attrs: (dtypes, [dtypes[0], "int32"]))
 def box_nms(
     xp: Any, data: Array, *, overlap_thresh: float = 0.5, valid_thresh: float = 0.0,

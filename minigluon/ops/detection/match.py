@@ -81,8 +81,13 @@ def _encode_shape(shapes: Shapes, attrs: Attrs) -> tuple[Shapes, Shapes]:
             merge_shapes(stds, four)], [done, done]
 
 
+def _encode_dtype(dtypes: DTypes, attrs: Attrs) -> tuple[DTypes, DTypes]:
+    led = dtypes[2] or dtypes[0]
+    return [dtype or led for dtype in dtypes], [led] * 2
+
+
 @operator("_contrib_box_encode", infer=_encode_shape, gradient=no_gradient, num_outputs=2,
-          infer_dtype=lambda dtypes, attrs: (dtypes, [dtypes[2]] * 2))
+          infer_dtype=_encode_dtype)
 def box_encode(xp: Any, samples: Array, matches: Array, anchors: Array, refs: Array, means: Array,
                stds: Array) -> tuple[Array, Array]:
     """What a network should say to turn anchors into the boxes they match: offsets and a mask.

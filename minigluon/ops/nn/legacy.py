@@ -24,7 +24,7 @@ def _svm_shape(shapes: Shapes, attrs: Attrs) -> tuple[Shapes, Shapes]:
     return [data, merge_shapes(data[:1], label, "shapes of label (needed and given)")], [data]
 
 
-@operator("SVMOutput", infer=_svm_shape, infer_dtype=follow_dtype(),
+@operator("SVMOutput", infer=_svm_shape, infer_dtype=follow_dtype(fill=True),
           gradient=lambda F, dy, out, data, label, **attrs: [
               F._svm_grad(out, label, **attrs), None])
 def svm_output(xp: Any, data: Any, label: Any, *, margin: float = 1.0,

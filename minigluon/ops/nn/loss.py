@@ -42,7 +42,7 @@ def _gradient(kind: str) -> Callable[..., list[Any]]:
     return rule
 
 
-@operator("LinearRegressionOutput", infer=_regression_shape, infer_dtype=follow_dtype(),
+@operator("LinearRegressionOutput", infer=_regression_shape, infer_dtype=follow_dtype(fill=True),
           gradient=_gradient("linear"))
 def linear_regression_output(xp: Any, data: Any, label: Any, *, grad_scale: float = 1.0) -> Any:
     """The data; its gradient is that of half the squared distance: (data - label) grad_scale / M.
@@ -57,7 +57,7 @@ def linear_regression_output(xp: Any, data: Any, label: Any, *, grad_scale: floa
     return data.copy()
 
 
-@operator("MAERegressionOutput", infer=_regression_shape, infer_dtype=follow_dtype(),
+@operator("MAERegressionOutput", infer=_regression_shape, infer_dtype=follow_dtype(fill=True),
           gradient=_gradient("mae"))
 def mae_regression_output(xp: Any, data: Any, label: Any, *, grad_scale: float = 1.0) -> Any:
     """The data; its gradient is the sign of (data - label), times grad_scale / M.
@@ -72,7 +72,7 @@ def mae_regression_output(xp: Any, data: Any, label: Any, *, grad_scale: float =
     return data.copy()
 
 
-@operator("LogisticRegressionOutput", infer=_regression_shape, infer_dtype=follow_dtype(),
+@operator("LogisticRegressionOutput", infer=_regression_shape, infer_dtype=follow_dtype(fill=True),
           gradient=_gradient("logistic"))
 def logistic_regression_output(xp: Any, data: Any, label: Any, *, grad_scale: float = 1.0) -> Any:
     """The sigmoid of the data; its gradient is (sigmoid(data) - label) grad_scale / M.

@@ -210,7 +210,7 @@ def _dtype(dtypes: DTypes, attrs: Attrs) -> tuple[DTypes, DTypes]:
     count = len(dtypes) - free
     outs = [agreed] * _count(attrs)
     outs[-1] = agreed and _working(agreed)
-    return [agreed] * count + list(dtypes[count:]), outs
+    return [agreed] * count + [dtype or agreed for dtype in dtypes[count:]], outs
 
 
 def _count(attrs: Attrs) -> int:

@@ -36,8 +36,9 @@ def _scaled(data: Any, temperature: float | None, dtype: str | None) -> Any:
     return data if temperature in (None, 1.0) else data / temperature
 
 
-def _softmax_shape(shapes: Shapes, attrs: Attrs) -> tuple[Shapes, Shapes]:
-    data = shapes[0]
+def _softmax_shape(shapes: Shapes, attrs: Attrs, outs: Shapes | None = None
+                   ) -> tuple[Shapes, Shapes]:
+    data = shapes[0] if not outs else merge_shapes(shapes[0], outs[0], "shapes of data and output")
     if data is None:
         return shapes, [None]
     axis = axis_of(attrs["axis"], len(data))
@@ -224,7 +225,7 @@ def _cross_entropy_gradient(F: Any, dy: Any, out: Any, data: Any, label: Any) ->
     return [F.broadcast_mul(gap, F.reshape(dy, shape=(1, 1))), None]
 
 
-@operator("softmax_cross_entropy", infer=_cross_entropy_shape, infer_dtype=follow_dtype(),
+@operator("softmax_cross_entropy", infer=_cross_entropy_shape, infer_dtype=follow_dtype(fill=True),
           gradient=_cross_entropy_gradient)
 def softmax_cross_entropy(xp: Any, data: Any, label: Any) -> Any:
     """Sum over the samples of -log softmax(data)[label].
@@ -293,7 +294,7 @@ def _output_gradient(F: Any, dy: Any, out: Any, data: Any, label: Any, **attrs: 
     return [F.elemwise_mul(grad, dy) if attrs["out_grad"] else grad, None]
 
 
-@operator("SoftmaxOutput", infer=_output_shape, infer_dtype=follow_dtype(),
+@operator("SoftmaxOutput", infer=_output_shape, infer_dtype=follow_dtype(fill=True),
           gradient=_output_gradient, aliases=("Softmax",))
 def softmax_output(
     xp: Any, data: Any, label: Any, *, grad_scale: float = 1.0, ignore_label: float = -1.0,

@@ -160,7 +160,7 @@ def _bilinear_back(F: Any, dy: Any, out: Any, data: Any, like: Any = None, *,
 
 
 @operator("_contrib_BilinearResize2D", infer=_bilinear_shape, gradient=_bilinear_back,
-          infer_dtype=follow_dtype(),
+          infer_dtype=follow_dtype(fill=True),
           inputs=lambda attrs: ("data", "like") if attrs["mode"] == "like" else ("data",))
 def bilinear_resize(
     xp: Any, data: Array, like: Array | None = None, *, height: int = 1, width: int = 1,
