@@ -257,7 +257,7 @@ def array(object: Any, dtype: Any = None, ctx: Context | None = None,
 
     Args:
         object: numbers, lists, NumPy arrays or arrays of ours. dtype: element type; None:
-            that of an array of ours, else float32. ctx: where; None: the current context.
+            that of an array, else float32. ctx: where; None: the current context.
 
     >>> import minigluon as mx
     >>> mx.np.array([1, 2, 3])
@@ -270,7 +270,7 @@ def array(object: Any, dtype: Any = None, ctx: Context | None = None,
         object = _numbers_in(object)
     host = onp.asarray(object.asnumpy() if isinstance(object, NDArray) else object)
     if dtype is None:
-        dtype = host.dtype if isinstance(object, NDArray) else "float32"
+        dtype = host.dtype if hasattr(object, "dtype") else "float32"
     return lift(nd.array(host, ctx, dtype_name(dtype)))  # type: ignore[no-any-return]
 
 

@@ -334,8 +334,7 @@ def _branches(condition: Any, x: Any, y: Any) -> tuple[Any, Any]:
     """Both as arrays of one type; a number takes the type of the other."""
     numbers = [isinstance(each, _NUMBERS) for each in (x, y)]
     if all(numbers):
-        dtype = "float32" if any(isinstance(each, float) for each in (x, y)) else "int64"
-        return tuple(array(each, dtype, condition.ctx) for each in (x, y))  # type: ignore
+        return tuple(array(each, "float32", condition.ctx) for each in (x, y))  # type: ignore
     if numbers[0]:
         y = lifted(y)
         return array(x, y.dtype, y.ctx), y

@@ -241,9 +241,10 @@ def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> An
 
 @_enter
 def count_nonzero(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    """How many elements are not 0, as int64."""
-    return FUNCTIONS["sum"](ELEMENTWISE["not_equal"](lifted(a), 0), axis, dtype="int64",
-                            keepdims=keepdims)
+    """How many elements are not 0: a Python number, or an array of int64 along an axis."""
+    found = FUNCTIONS["sum"](ELEMENTWISE["not_equal"](lifted(a), 0), axis, dtype="int64",
+                             keepdims=keepdims)
+    return int(found) if axis is None and not keepdims else found
 
 
 @_enter

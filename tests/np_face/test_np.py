@@ -40,7 +40,7 @@ SAME: list[Any] = [
     lambda np, a, v, m: np.argsort(a, axis=0), lambda np, a, v, m: np.sort(a, axis=None),
     lambda np, a, v, m: np.cumsum(a), lambda np, a, v, m: np.all(a > 0.3, axis=1),
     lambda np, a, v, m: np.any(a > 0.8), lambda np, a, v, m: np.average(a, 0, np.ones(3)),
-    lambda np, a, v, m: np.count_nonzero(a > 0.5), lambda np, a, v, m: np.prod(a, axis=-1),
+    lambda np, a, v, m: np.count_nonzero(a > 0.5, 0), lambda np, a, v, m: np.prod(a, axis=-1),
     lambda np, a, v, m: np.reshape(a, (2, -1)), lambda np, a, v, m: a.T,
     lambda np, a, v, m: a.transpose(1, 0), lambda np, a, v, m: np.moveaxis(a, 0, 1),
     lambda np, a, v, m: np.swapaxes(a, 0, 1), lambda np, a, v, m: np.squeeze(a[None]),
