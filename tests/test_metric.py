@@ -205,3 +205,35 @@ def test_unknown_names_and_own_classes() -> None:
     assert type(metric.create("mine-too")) is Mine
     with pytest.raises(NotImplementedError, match="Mine must implement update"):
         Mine().update([], [])
+
+
+class Halves(metric.EvalMetric):
+    """A user's metric: keeps its own sums, says nothing of global ones."""
+
+    def __init__(self):
+        super().__init__("halves")
+
+    def reset(self):
+        self.sums = [0.0, 0.0]
+
+    def update(self, labels, preds):
+        self.sums[0] += float(preds[0][0].asscalar())
+        self.sums[1] += float(preds[0][1].asscalar())
+
+    def get(self):
+        return ["first", "second"], self.sums
+
+
+def test_a_metric_without_global_figures_shows_its_own():
+    plain = metric.EvalMetric("plain")
+    plain.sum_metric, plain.num_inst = 3.0, 2
+    assert plain.get_global() == ("plain", 1.5) == plain.get()
+    own = Halves()
+    own.update(None, [nd.array([1, 2])])
+    assert own.get_global_name_value() == [("first", 1.0), ("second", 2.0)]
+    both = metric.CompositeEvalMetric([own, metric.Loss()])
+    both.update(None, [nd.array([1, 2])])
+    assert both.get_global_name_value() == [("first", 1.0), ("second", 2.0), ("loss", 1.5)]
+    counting = metric.EvalMetric("counting", has_global_stats=True)
+    counting.global_sum_metric, counting.global_num_inst = 4.0, 1
+    assert counting.get_global()[1] == 4.0

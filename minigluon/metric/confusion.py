@@ -24,7 +24,7 @@ class _Binary(EvalMetric):
         average: str = "macro",
     ) -> None:
         self.average = average
-        super().__init__(name, output_names, label_names, average=average)
+        super().__init__(name, output_names, label_names, has_global_stats=True, average=average)
 
     def reset(self) -> None:
         self._global_counts = numpy.zeros((2, 2))
@@ -107,7 +107,7 @@ class PCC(EvalMetric):
 
     def __init__(self, name: str = "pcc", output_names: Sequence[str] | None = None,
                  label_names: Sequence[str] | None = None) -> None:
-        super().__init__(name, output_names, label_names)
+        super().__init__(name, output_names, label_names, has_global_stats=True)
 
     def reset(self) -> None:
         self._global_counts = numpy.zeros((2, 2))

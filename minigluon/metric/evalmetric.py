@@ -54,21 +54,28 @@ def pairs(labels: Arrays, preds: Arrays) -> list[tuple[Any, Any]]:
 class EvalMetric:
     """Base: a sum over a count, twice: since the last reset, and since the last `reset_local`.
 
-    A subclass implements ``update(labels, preds)`` and adds with ``self._add(total, count)``.
+    A subclass implements ``update(labels, preds)`` and adds with ``self._add(total, count)``. One
+    that only keeps ``sum_metric`` and ``num_inst`` up to date, or overrides `reset` and `get`, has
+    nothing global: `get_global` is its `get`.
 
     Args:
         name: shown by `get`. output_names, label_names: which entries `update_dict` takes.
+        has_global_stats: the subclass itself keeps ``global_sum_metric`` and ``global_num_inst``.
         kwargs: further settings, kept for `get_config`.
     """
+
+    _has_global_stats = False
 
     def __init__(
         self,
         name: str,
         output_names: Sequence[str] | None = None,
         label_names: Sequence[str] | None = None,
+        has_global_stats: bool = False,
         **kwargs: Any,
     ) -> None:
         self.name = str(name)
+        self._has_global_stats = has_global_stats
         self.output_names = output_names
         self.label_names = label_names
         self._kwargs = kwargs
@@ -95,6 +102,7 @@ class EvalMetric:
         self.update(labels, preds)
 
     def _add(self, total: float, count: int) -> None:
+        self._has_global_stats = True
         self.sum_metric += total
         self.num_inst += count
         self.global_sum_metric += total
@@ -120,6 +128,8 @@ class EvalMetric:
 
     def get_global(self) -> Value:
         """(name, value) since the last `reset`."""
+        if not self._has_global_stats:
+            return self.get()
         return self.name, self._value(self.global_sum_metric, self.global_num_inst)
 
     def get_name_value(self) -> list[tuple[str, float]]:
@@ -128,7 +138,7 @@ class EvalMetric:
 
     def get_global_name_value(self) -> list[tuple[str, float]]:
         """`get_global` as a list of pairs."""
-        return _as_pairs(self.get_global())
+        return _as_pairs(self.get_global()) if self._has_global_stats else self.get_name_value()
 
 
 def _as_pairs(value: Value) -> list[tuple[str, float]]:
@@ -188,7 +198,7 @@ class CompositeEvalMetric(EvalMetric):
         label_names: Sequence[str] | None = None,
     ) -> None:
         self.metrics = [create(metric) for metric in metrics or []]
-        super().__init__(name, output_names, label_names)
+        super().__init__(name, output_names, label_names, has_global_stats=True)
 
     def add(self, metric: Any) -> None:
         """Put one more metric in."""

@@ -81,7 +81,7 @@ class PearsonCorrelation(EvalMetric):
         average: str = "macro",
     ) -> None:
         self.average = average
-        super().__init__(name, output_names, label_names, average=average)
+        super().__init__(name, output_names, label_names, has_global_stats=True, average=average)
 
     def reset(self) -> None:
         self._global_seen = numpy.zeros(6)
