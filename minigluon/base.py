@@ -212,11 +212,13 @@ _DTYPE_NAMES: dict[Any, str] = {}
 def dtype_name(dtype: Any) -> str:
     """The plain name of an element type: np.float32, 'float32', dtype('<f4') -> 'float32'.
 
-    Only real numbers and bool of up to 8 bytes are element types here.
+    Only real numbers and bool of up to 8 bytes are element types here. An array stands for its own.
 
-    >>> dtype_name(np.float32), dtype_name("int"), dtype_name(bool)
-    ('float32', 'int64', 'bool')
+    >>> dtype_name(np.float32), dtype_name("int"), dtype_name(bool), dtype_name(np.ones(1))
+    ('float32', 'int64', 'bool', 'float64')
     """
+    if not isinstance(dtype, (type, str, np.dtype)) and hasattr(dtype, "dtype"):
+        dtype = dtype.dtype
     try:
         known: str = _DTYPE_NAMES[dtype]
         return known

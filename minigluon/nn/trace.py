@@ -247,7 +247,7 @@ def trace(block: Block, args: Sequence[Any], params: Sequence[Parameter]) -> Tra
     with building, NameManager():
         before, tracing.active = tracing.active, True
         try:
-            out = block.forward(*rebuild(form, iter(inputs)))
+            out = block._on_symbols(*rebuild(form, iter(inputs)))
         finally:
             tracing.active = before
     symbols: list[Any] = []

@@ -516,3 +516,21 @@ def test_backends_are_refused_by_name():
         nn.Dense(1).hybridize(backend="MKLDNN")
     with pytest.raises(NotImplementedError, match="TensorRT"):
         nn.Dense(1).optimize_for(nd.ones((1, 1)), backend="TensorRT")
+
+
+class Choosing(nn.HybridBlock):
+    """forward takes more than hybrid_forward, and calls it only for some inputs."""
+
+    def forward(self, x, rows):
+        return x.take(rows) if rows is not None else super().forward(x)
+
+    def hybrid_forward(self, F, x):
+        return F.relu(x)
+
+
+def test_a_forward_of_ones_own_may_take_other_arguments_than_hybrid_forward():
+    block = Choosing()
+    block.hybridize()
+    x = nd.array([-1, 2])
+    assert block(x, None).asnumpy().tolist() == [0, 2]
+    assert block(x, nd.array([1])).asnumpy().tolist() == [2]
