@@ -69,8 +69,9 @@ context.gpu_memory_info = _gpu_memory_info  # type: ignore[attr-defined]
 
 # Rooms that many programs never enter: loaded when first asked for.
 _LAZY = {
-    "callback": ".callback", "contrib": ".contrib", "engine": ".engine",
-    "executor_manager": ".executor_manager", "log": ".log", "mod": ".module",
+    "callback": ".callback", "contrib": ".contrib", "engine": ".engine", "error": ".error",
+    "executor": ".executor", "executor_manager": ".executor_manager", "libinfo": ".libinfo",
+    "library": ".library", "log": ".log", "mod": ".module",
     "model": ".model", "module": ".module", "mon": ".monitor", "monitor": ".monitor",
     "np": ".numpy", "npx": ".numpy_extension", "numpy": ".numpy",
     "numpy_extension": ".numpy_extension",

@@ -22,6 +22,7 @@ The error tree (each is also the built-in class a Python user would catch)::
 """
 from __future__ import annotations
 
+import ctypes
 import difflib
 import json
 import os
@@ -50,6 +51,11 @@ __all__ = [
     "PeerLost",
     "Registry",
     "ShapeError",
+    "c_array",
+    "c_str",
+    "c_str_array",
+    "check_call",
+    "classproperty",
     "data_dir",
     "did_you_mean",
     "dtype_name",
@@ -57,13 +63,21 @@ __all__ = [
     "env_float",
     "env_int",
     "integer_types",
+    "mx_float",
+    "mx_int",
+    "mx_real_t",
+    "mx_uint",
     "numeric_types",
+    "py_str",
     "string_types",
+    "with_metaclass",
 ]
 
 string_types = (str,)
 numeric_types = (float, int, np.generic)
 integer_types = (int, np.integer)
+mx_real_t = np.float32  # the element type of arrays that nobody gave another
+mx_uint, mx_int, mx_float = ctypes.c_uint, ctypes.c_int, ctypes.c_float
 
 
 class MXNetError(RuntimeError):
@@ -300,3 +314,56 @@ class Registry:
             name, settings = json.loads(spec)
             return self.find(name)(**settings)
         return self.find(spec)(*args, **kwargs)
+
+
+# -- what programs take from mx.base ---------------------------------------------------------------
+
+def py_str(text: bytes) -> str:
+    """A text from the bytes of a C string."""
+    return text.decode("utf-8")
+
+
+def c_str(string: str) -> ctypes.c_char_p:
+    """A C string with this text."""
+    return ctypes.c_char_p(string.encode("utf-8"))
+
+
+def c_array(ctype: Any, values: Iterable[Any]) -> Any:
+    """A C array of `values`.
+
+    >>> list(c_array(ctypes.c_int, [1, 2]))
+    [1, 2]
+    """
+    listed = list(values)
+    return (ctype * len(listed))(*listed)
+
+
+def c_str_array(strings: Iterable[str]) -> Any:
+    """A C array of strings."""
+    return c_array(ctypes.c_char_p, [string.encode("utf-8") for string in strings])
+
+
+def check_call(ret: int) -> None:
+    """Raise MXNetError unless a C function returned 0."""
+    if ret != 0:
+        raise MXNetError(f"a call of a C function failed and returned {ret}")
+
+
+def _as_list(obj: Any) -> list[Any]:
+    """A list or tuple as a list; anything else in a list of its own."""
+    return list(obj) if isinstance(obj, (list, tuple)) else [obj]
+
+
+class classproperty:
+    """Decorator: a property of the class itself."""
+
+    def __init__(self, fget: Callable[[Any], Any]) -> None:
+        self.fget = fget
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        return self.fget(owner)
+
+
+def with_metaclass(meta: type, *bases: type) -> type:
+    """A class to derive from, for a class of metaclass `meta`."""
+    return meta("temporary_class", bases or (object,), {})

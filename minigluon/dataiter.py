@@ -42,6 +42,16 @@ class DataDesc(_Desc):
         return DataDesc, (self.name, self.shape, self.dtype, self.layout)
 
     @staticmethod
+    def get_list(shapes: Any, types: Any) -> list[DataDesc]:
+        """Descriptions from pairs (name, shape) and, unless None, pairs (name, element type).
+
+        >>> DataDesc.get_list([("x", (2, 3))], [("x", "float16")])
+        [DataDesc[x,(2, 3),float16,NCHW]]
+        """
+        kinds = {} if types is None else dict(types)
+        return [DataDesc(name, shape, kinds.get(name, np.float32)) for name, shape in shapes]
+
+    @staticmethod
     def get_batch_axis(layout: str | None) -> int:
         """Where the batch lies in a layout; 0 for None."""
         return 0 if layout is None else layout.find("N")

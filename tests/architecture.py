@@ -23,7 +23,8 @@ LEVELS = (
     {"numpy"},
     {
         "initializer", "lr_scheduler", "optimizer", "metric", "io", "image", "recordio",
-        "checkpoint", "callback", "engine", "executor_manager", "log", "monitor",
+        "checkpoint", "callback", "engine", "error", "executor", "executor_manager", "libinfo",
+        "library", "log", "monitor",
         "operator", "profiler",
         "registry", "util", "visualization",
     },
@@ -45,6 +46,7 @@ GUESTS = {
     "tqdm": ("gluon/", "contrib/", "callback.py"),
     "cloudpickle": ("kvstore/dist/", "optimizer/"),
     "graphviz": ("visualization.py",),
+    "mxboard": ("contrib/tensorboard.py",),
     "zmq": ("kvstore/dist/transport.py",),
     "cupy": ("device/gpu/", "kvstore/collective/nccl.py"),
     "mpi4py": ("kvstore/collective/mpi.py",),

@@ -6,13 +6,15 @@ import sys as _sys
 from types import ModuleType as _ModuleType
 
 from .. import nn
+from ..base import DeferredInitializationError
 from . import block, data, loss, parameter, utils
 from .block import Block, HybridBlock, SymbolBlock
 from .parameter import Constant, Parameter, ParameterDict
 from .trainer import Trainer
 
 __all__ = [
-    "Block", "Constant", "HybridBlock", "Parameter", "ParameterDict", "SymbolBlock", "Trainer",
+    "Block", "Constant", "DeferredInitializationError", "HybridBlock", "Parameter",
+    "ParameterDict", "SymbolBlock", "Trainer",
     "block", "data", "loss", "model_zoo", "nn", "parameter", "rnn", "utils",
 ]
 

@@ -21,8 +21,22 @@ from ..ndarray import NDArray
 from ..nn import Parameter, ParameterDict
 
 __all__ = [
-    "check_sha1", "clip_global_norm", "download", "replace_file", "split_and_load", "split_data",
+    "check_sha1", "clip_global_norm", "download", "replace_file", "shape_is_known",
+    "split_and_load", "split_data",
 ]
+
+
+def shape_is_known(shape: tuple[int, ...] | None) -> bool:
+    """Whether a shape has no unknown size (0).
+
+    >>> shape_is_known((2, 3)), shape_is_known((0, 3)), shape_is_known(None)
+    (True, False, False)
+    """
+    if shape is None:
+        return False
+    if any(size < 0 for size in shape):
+        raise AssertionError(f"shape dimension size cannot be less than 0, got {shape}")
+    return 0 not in shape and len(shape) > 0
 
 
 def split_data(

@@ -18,7 +18,8 @@ from ..ndarray import NDArray
 from ..recordio import Records, unpack
 from .fileiter import MXDataIter, unused_settings
 
-__all__ = ["ImageDetRecordIter", "ImageRecordIter", "ImageRecordUInt8Iter"]
+__all__ = ["ImageRecordIter", "ImageRecordIter_v1", "ImageRecordUInt8Iter",
+           "ImageRecordUInt8Iter_v1", "existing"]
 
 Host = np.ndarray[Any, Any]
 
@@ -92,7 +93,7 @@ class ImageRecordIter(MXDataIter):
         channels = self._shape[0]
         self._mean = np.float32([mean_r, mean_g, mean_b])[:channels].reshape(-1, 1, 1)
         self._factor = scale / np.float32([std_r, std_g, std_b])[:channels].reshape(-1, 1, 1)
-        self._records = Records(path_imgrec, _there(path_imgidx))
+        self._records = Records(path_imgrec, existing(path_imgidx))
         self._labels = read_list(path_imglist) if path_imglist else None
         self._width = label_width
         self._part = part_of(len(self._records), num_parts, part_index)
@@ -228,7 +229,8 @@ class ImageRecordIter(MXDataIter):
         return None
 
 
-def _there(path: Any) -> Any:
+def existing(path: Any) -> Any:
+    """The path, or None where there is no such file."""
     return path if path and os.path.exists(path) else None
 
 
@@ -237,7 +239,11 @@ def ImageRecordUInt8Iter(**kwargs: Any) -> ImageRecordIter:
     return ImageRecordIter(dtype="uint8", **kwargs)
 
 
-def ImageDetRecordIter(**kwargs: Any) -> ImageRecordIter:
-    """Not built: raises an error that names what to use."""
-    raise NotForThisError("io.ImageDetRecordIter is not built; use mx.image.ImageDetIter, which "
-                          "reads the same files")
+def ImageRecordIter_v1(**kwargs: Any) -> ImageRecordIter:
+    """ImageRecordIter under its old name."""
+    return ImageRecordIter(**kwargs)
+
+
+def ImageRecordUInt8Iter_v1(**kwargs: Any) -> ImageRecordIter:
+    """ImageRecordUInt8Iter under its old name."""
+    return ImageRecordUInt8Iter(**kwargs)

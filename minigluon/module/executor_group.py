@@ -120,7 +120,8 @@ class DataParallelExecutorGroup:
         types = {each.name: each.dtype for each in self._inputs() if each.name in self.arg_names}
         shapes = {name: shape for name, shape in self._shapes(place).items()
                   if name in self.arg_names}
-        executor = self.symbol.simple_bind(ctx, self.grad_req, types, groups, **shapes)
+        executor = self.symbol.simple_bind(ctx, self.grad_req, types, group2ctx=groups,
+                                           **shapes)
         if shared_group is None:
             return executor
         other = shared_group.execs[place]

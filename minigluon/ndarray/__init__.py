@@ -1,6 +1,8 @@
 """The eager face: ``nd.X`` for every operator, NDArray, and ways to make, save and load arrays."""
 from __future__ import annotations
 
+import sys as _sys
+
 from ..ops import drawing_functions as _drawing_functions
 from ..ops import namespace as _namespace
 from ..ops import subspaces as _subspaces
@@ -40,6 +42,9 @@ for _name, _function in _functions.items():
     globals().setdefault(_name, _function)
 globals().update(BINARY_FUNCTIONS)
 true_divide = BINARY_FUNCTIONS["divide"]
+
+
+op = _sys.modules[__name__]  # ``nd.op.X`` is ``nd.X``
 
 
 def _invoke(op, *inputs, **attrs):  # type: ignore[no-untyped-def]

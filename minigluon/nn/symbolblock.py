@@ -75,14 +75,15 @@ class SymbolBlock(HybridBlock):
 
     @staticmethod
     def imports(symbol_file: str, input_names: str | Sequence[str],
-                param_file: str | None = None, ctx: Context | Sequence[Context] | None = None
-                ) -> SymbolBlock:
+                param_file: str | None = None, ctx: Context | Sequence[Context] | None = None,
+                allow_missing: bool = False, ignore_extra: bool = False) -> SymbolBlock:
         """The block that HybridBlock.export wrote, here or in MXNet.
 
         Args:
             symbol_file: 'NAME-symbol.json'. input_names: which variables are inputs.
             param_file: 'NAME-0000.params'; without it the parameters have no values yet.
-            ctx: where to put them.
+            ctx: where to put them. allow_missing: parameters may lack in the file.
+            ignore_extra: the file may have others.
         """
         names = [input_names] if isinstance(input_names, str) else input_names
         text = read_file(symbol_file, "symbol").decode()
@@ -92,9 +93,14 @@ class SymbolBlock(HybridBlock):
             outputs = rebuild(unnumbered(json.loads(note[1])), iter(outputs))
         block = SymbolBlock(outputs, [symbol.var(name) for name in names])
         if param_file is not None:
-            block.collect_params().load(param_file, ctx=ctx, cast_dtype=True,
+            block.collect_params().load(param_file, ctx=ctx, allow_missing=allow_missing,
+                                        ignore_extra=ignore_extra, cast_dtype=True,
                                         dtype_source="saved")
         return block
+
+    def reset_ctx(self, ctx: Context | Sequence[Context]) -> None:
+        """Move all parameters to other contexts."""
+        self.collect_params().reset_ctx(ctx)
 
     def _clear_cached_op(self) -> None:
         super()._clear_cached_op()

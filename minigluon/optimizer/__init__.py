@@ -13,7 +13,7 @@ from .nadam import Nadam
 from .nag import NAG
 from .optimizer import Optimizer, create, from_wire, register
 from .rmsprop import RMSProp
-from .sgd import SGD
+from .sgd import SGD, ccSGD
 from .sgld import SGLD
 from .signum import Signum
 from .testing import Test
@@ -22,5 +22,6 @@ from .updater import Updater, get_updater, load_states, save_states
 __all__ = [
     "DCASGD", "FTML", "LAMB", "LARS", "LBSGD", "NAG", "SGD", "SGLD", "AdaDelta", "AdaGrad",
     "Adam", "Adamax", "Ftrl", "GroupAdaGrad", "Nadam", "Optimizer", "RMSProp", "Signum", "Test",
-    "Updater", "create", "from_wire", "get_updater", "load_states", "register", "save_states",
+    "Updater",
+    "ccSGD", "create", "from_wire", "get_updater", "load_states", "register", "save_states",
 ]

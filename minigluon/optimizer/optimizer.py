@@ -211,6 +211,10 @@ class Optimizer:
                 found[name] = float(attributes[name][attribute])
         return found
 
+    def set_lr_scale(self, args_lrscale: Any) -> None:
+        """The old name of `set_lr_mult`, which has gone, as in MXNet."""
+        raise DeprecationWarning("set_lr_scale has gone; use set_lr_mult")
+
     def set_lr_mult(self, args_lr_mult: dict[Index, float]) -> None:
         """Set learning rate multipliers by parameter name or index; those not named are 1."""
         self.lr_mult = {**self._mults_from_symbol("__lr_mult__"), **args_lr_mult}

@@ -7,7 +7,7 @@ from ..base import env_int
 from ..ndarray import NDArray
 from .optimizer import Index, Optimizer, State, apply_rule, register
 
-__all__ = ["SGD"]
+__all__ = ["SGD", "ccSGD"]
 
 
 @register
@@ -67,3 +67,8 @@ class SGD(Optimizer):
         else:
             apply_rule(f"mp_{self.momentum_op}", weight, [grad, momentum, master],
                        momentum=self.momentum, **settings)
+
+
+@register
+class ccSGD(SGD):
+    """SGD under an old name."""

@@ -1,6 +1,8 @@
 """The graph face: ``sym.X`` for every operator, Symbol, variables, loading, binding."""
 from __future__ import annotations
 
+import sys as _sys
+
 from .bind import Executor
 from .control import CONTROL as _CONTROL
 from .create import (
@@ -29,6 +31,7 @@ for _name, _function in _functions.items():
 globals().update(BINARY_FUNCTIONS)
 vars(globals()["contrib"]).update(_CONTROL)
 fromjson = load_json
+op = _sys.modules[__name__]  # ``sym.op.X`` is ``sym.X``
 
 __all__ = ["Executor", "Group", "Symbol", "Variable", "arange", "eye", "fromjson", "full",
            "histogram", "hypot", "load",

@@ -33,7 +33,7 @@ from ..ndarray import NDArray, wrap
 from ..ops.storage import STYPES, fill
 from .segment import Program, Run, placed
 
-__all__ = ["Executor", "Watcher", "output_name"]
+__all__ = ["Executor", "Watcher", "debug_text", "output_name"]
 
 Watcher = Callable[[str, NDArray], Any]
 
@@ -111,7 +111,8 @@ class Executor:
 
     @classmethod
     def simple_bind(cls, entries: Sequence[Entry], ctx: Any, grad_req: Any, type_dict: Any,
-                    group2ctx: Any, shapes: Mapping[str, Sequence[int]]) -> Executor:
+                    group2ctx: Any, shapes: Mapping[str, Sequence[int]],
+                    stypes: Mapping[str, str] | None = None) -> Executor:
         """Over new arrays of zeros; see ``Symbol.simple_bind``."""
         arguments, states = _split(entries)
         context = Context(ctx) if ctx is not None else current_context()
@@ -126,7 +127,8 @@ class Executor:
                             ).variables
 
         def zeros(node: Node) -> NDArray:
-            stype = STYPES[int(node.extra_attrs.get("__storage_type__", "0"))]
+            stype = (stypes or {}).get(node.name) or STYPES[
+                int(node.extra_attrs.get("__storage_type__", "0"))]
             return nd.zeros(inferred.variables[node.name], places[node], types[node.name], stype)
 
         reqs = _requests(grad_req, [node.name for node in arguments])
@@ -141,6 +143,10 @@ class Executor:
                                     for node, array in zip(self._nodes, self._arrays, strict=True)})
         if any(grad is not None for grad in self.grad_arrays):
             self._program(training=True)
+
+    def debug_str(self) -> str:
+        """The nodes in order, one a line."""
+        return debug_text(self._entries)
 
     # -- running -------------------------------------------------------------------------------
 
@@ -380,6 +386,14 @@ def _split(entries: Sequence[Entry]) -> tuple[list[Node], list[Node]]:
     states = auxiliary(entries)
     known = set(states)
     return [node for node in variables(entries) if node not in known], states
+
+
+def debug_text(entries: Sequence[Entry]) -> str:
+    """The nodes in order, one a line."""
+    return "\n".join(
+        f"{node.name} = {node.op.name if node.op else 'variable'}"
+        f"({', '.join(output_name(entry) for entry in node.inputs)})"
+        for node in topological(entries))
 
 
 def output_name(entry: Entry) -> str:

@@ -208,9 +208,20 @@ _PLAIN: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+# What MXNet calls the two arguments where it does not say lhs and rhs.
+_SIDES = {"power": ("base", "exp"), "maximum": ("left", "right"), "minimum": ("left", "right")}
+
+
 def _binary_function(word: str) -> Callable[..., Any]:
-    def call(lhs: Any, rhs: Any, name: str | None = None) -> Any:
-        return binary(word, lhs, rhs, name)
+    first, second = _SIDES.get(word, ("lhs", "rhs"))
+
+    def call(*args: Any, name: str | None = None, **sides: Any) -> Any:
+        given = dict(zip((first, second), args, strict=False))
+        given.update(sides)
+        if len(args) > 2 or set(given) != {first, second}:
+            raise ArgumentError(f"{word}: expected {first} and {second}, got {len(args)} "
+                                f"arguments{''.join(f' and {side}=' for side in sides)}")
+        return binary(word, given[first], given[second], name)
 
     call.__name__ = call.__qualname__ = word
     call.__doc__ = f"{word} of two symbols of equal shape, or of a symbol and a number."

@@ -29,7 +29,7 @@ from ..graph import (
     variables,
 )
 from ..graph.serial import HIDDEN_KEYS, attr_texts, user_attrs
-from .bind import Executor, output_name
+from .bind import Executor, debug_text, output_name
 
 __all__ = ["Group", "Symbol", "load", "load_json"]
 
@@ -156,8 +156,10 @@ class Symbol:
         """An attribute of the node as text, user's or operator's; None where there is none."""
         return self.list_attr().get(key)
 
-    def list_attr(self) -> dict[str, str]:
+    def list_attr(self, recursive: bool = False) -> dict[str, str]:
         """All attributes of the node as text; empty for a group."""
+        if recursive:
+            raise NotForThisError("list_attr: recursive has gone, as in MXNet; use attr_dict()")
         node = self._only_node()
         return {} if node is None else _attrs_of(node)
 
@@ -285,10 +287,7 @@ class Symbol:
 
     def debug_str(self) -> str:
         """The nodes in order, one a line."""
-        return "\n".join(
-            f"{node.name} = {node.op.name if node.op else 'variable'}"
-            f"({', '.join(output_name(entry) for entry in node.inputs)})"
-            for node in topological(self.entries))
+        return debug_text(self.entries)
 
     def optimize_for(self, backend: str, args: Any = None, aux: Any = None, ctx: Any = None,
                      **kwargs: Any) -> Symbol:
@@ -316,10 +315,27 @@ class Symbol:
         return Executor.bind(self.entries, ctx, args, args_grad, grad_req, aux_states, group2ctx)
 
     def simple_bind(self, ctx: Any, grad_req: Any = "write", type_dict: Any = None,
-                    group2ctx: Any = None, shared_arg_names: Any = None, shared_exec: Any = None,
-                    shared_buffer: Any = None, **kwargs: Any) -> Executor:
-        """An Executor over new arrays of zeros, with shapes inferred from those in `kwargs`."""
-        return Executor.simple_bind(self.entries, ctx, grad_req, type_dict, group2ctx, kwargs)
+                    stype_dict: Any = None, group2ctx: Any = None, shared_arg_names: Any = None,
+                    shared_exec: Any = None, shared_buffer: Any = None, **kwargs: Any) -> Executor:
+        """An Executor over new arrays of zeros, with shapes inferred from those in `kwargs`.
+
+        Args:
+            ctx: where. grad_req: 'write', 'add', 'null', for all or by name.
+            type_dict: element types by argument. stype_dict: storage types by argument.
+            group2ctx: where the groups of the symbol lie.
+            shared_arg_names, shared_exec, shared_buffer: accepted and ignored.
+        """
+        return Executor.simple_bind(self.entries, ctx, grad_req, type_dict, group2ctx, kwargs,
+                                    stype_dict)
+
+    def as_nd_ndarray(self) -> Symbol:
+        """This symbol, which is no symbol of NumPy's interface."""
+        return self
+
+    def gradient(self, wrt: Sequence[str]) -> NoReturn:
+        """The graph of a gradient, which MXNet does not give either."""
+        raise NotForThisError(f"gradient: not built for Symbols (wrt {wrt}); bind it and call "
+                              "backward, or use autograd.grad on arrays")
 
     def eval(self, ctx: Any = None, **kwargs: Any) -> list[Any]:
         """The outputs for the given arrays, as a list.
@@ -331,8 +347,25 @@ class Symbol:
         return self.bind(ctx, kwargs, grad_req="null").forward()
 
 
-def Group(symbols: Sequence[Symbol]) -> Symbol:
-    """One symbol with the outputs of several.
+def _refused(name: str) -> Any:
+    def method(self: Symbol, *args: Any, **kwargs: Any) -> NoReturn:
+        raise NotImplementedForSymbol(f"Function {name} is not implemented for Symbol and only "
+                                      "available in NDArray: a Symbol has no values before it "
+                                      "runs")
+
+    method.__name__ = name
+    method.__qualname__ = f"Symbol.{name}"
+    method.__doc__ = "Only arrays can: a Symbol has no values."
+    return method
+
+
+for _name in ("as_in_context", "asnumpy", "asscalar", "backward", "copy", "detach",
+              "wait_to_read"):
+    setattr(Symbol, _name, _refused(_name))
+
+
+def Group(symbols: Sequence[Symbol], create_fn: Any = None) -> Symbol:
+    """One symbol with the outputs of several; `create_fn` is accepted and ignored.
 
     >>> import minigluon as mx
     >>> mx.sym.Group([mx.sym.var("a"), mx.sym.var("b")]).list_outputs()

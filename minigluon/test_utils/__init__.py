@@ -1,7 +1,8 @@
 """Helpers for tests of networks and operators, as MXNet programs take them from ``mx.test_utils``.
 
-`compare` compares arrays, `draw` makes them, `check` runs symbols forwards, backwards and on
-several contexts, `chance` tests what is drawn, `tools` has what test suites are run with.
+`compare` compares arrays, `draw` makes them, `check` runs symbols forwards and backwards,
+`consistency` one way and another, `chance` tests what is drawn, `tools` has what test suites are
+run with.
 """
 from __future__ import annotations
 
@@ -22,15 +23,10 @@ from .chance import (
     verify_generator,
 )
 from .check import (
-    check_consistency,
-    check_gluon_hybridize_consistency,
     check_numeric_gradient,
-    check_speed,
     check_symbolic_backward,
     check_symbolic_forward,
-    compare_optimizer,
     numeric_grad,
-    same_symbol_structure,
     simple_forward,
 )
 from .compare import (
@@ -57,6 +53,13 @@ from .compare import (
     same_array,
 )
 from .compare import find_max_violation as _find_max_violation  # noqa: F401
+from .consistency import (
+    check_consistency,
+    check_gluon_hybridize_consistency,
+    check_speed,
+    compare_optimizer,
+    same_symbol_structure,
+)
 from .draw import (
     assign_each,
     assign_each2,

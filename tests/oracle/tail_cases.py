@@ -221,6 +221,8 @@ CASES: list[Case] = [
     *(Case("random_pdf_dirichlet", [_random(4).dirichlet((1, 2, 3), (2, 2)),
                                     [[1, 2, 3], [0.5, 1.5, 2]]], (0, 1), is_log=is_log)
       for is_log in (False, True)),
+    Case("contrib.BatchNormWithReLU", [(2, 3, 4, 2), (3,), (3,), (3,), [1, 2, 0.5]], (0, 1, 2),
+         fix_gamma=False),
     # -- parts replaced
     Case("_internal._slice_assign", [(3, 4), (2, 2)], begin=(0, 1), end=(2, None), step=(1, 2)),
     Case("_internal._slice_assign_scalar", [(3, 4)], scalar=2.5, begin=(1,), end=(2,)),

@@ -1,13 +1,6 @@
-"""Texts as numbers: counting words (`utils`) and numbering them (`vocab`)."""
+"""Texts as numbers: counting words (`utils`), numbering them (`vocab`), vectors (`embedding`)."""
 from __future__ import annotations
 
-from typing import NoReturn
+from . import embedding, utils, vocab
 
-from . import utils, vocab
-
-__all__ = ["utils", "vocab"]
-
-
-def __getattr__(name: str) -> NoReturn:
-    raise AttributeError(f"module '{__name__}' has no attribute '{name}': utils and vocab are "
-                         "built, pretrained word vectors (embedding) are not")
+__all__ = ["embedding", "utils", "vocab"]

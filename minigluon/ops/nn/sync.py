@@ -59,3 +59,53 @@ def sync_batch_norm(
                     "use_global_stats": use_global_stats, "output_mean_var": output_mean_var})
     return batch_norm.body(xp, data, gamma, beta, moving_mean, moving_var, training=training,
                            **attrs)
+
+
+def _rectified_plain(attrs: Attrs) -> Attrs:
+    return {name: value for name, value in attrs.items() if name in batch_norm.defaults}
+
+
+def _rectified_shape(shapes: Shapes, attrs: Attrs) -> tuple[Shapes, Shapes]:
+    assert batch_norm.infer is not None
+    return batch_norm.infer(shapes, _rectified_plain(attrs))
+
+
+def _rectified_dtype(dtypes: list[Any], attrs: Attrs) -> tuple[list[Any], list[Any]]:
+    assert batch_norm.infer_dtype is not None
+    return batch_norm.infer_dtype(dtypes, _rectified_plain(attrs))
+
+
+def _rectified_gradient(F: Any, dy: Any, out: Any, *inputs: Any, training: bool, **attrs: Any
+                        ) -> list[Any]:
+    assert batch_norm.gradient is not None
+    through = [None if dy[0] is None else
+               F.elemwise_mul(dy[0], F._greater_scalar(out[0], scalar=0.0)), *dy[1:]]
+    return list(batch_norm.gradient(F, through, out, *inputs, training=training, **attrs))
+
+
+@operator("_contrib_BatchNormWithReLU", infer=_rectified_shape, infer_dtype=_rectified_dtype,
+          gradient=_rectified_gradient, num_outputs=3,
+          visible=lambda attrs: 3 if attrs["output_mean_var"] else 1,
+          mutates=("moving_mean", "moving_var"), aux=("moving_mean", "moving_var"),
+          output_names=("output", "mean", "var"))
+def batch_norm_relu(
+    xp: Any, data: Array, gamma: Array, beta: Array, moving_mean: Array, moving_var: Array, *,
+    eps: float = 1e-3, momentum: float = 0.9, fix_gamma: bool = True,
+    use_global_stats: bool = False, output_mean_var: bool = False, axis: int = 1,
+    cudnn_off: bool = False, training: bool,
+) -> Any:
+    """BatchNorm, then what is negative becomes 0.
+
+    Args:
+        data, gamma, beta, moving_mean, moving_var, eps, momentum, fix_gamma, use_global_stats,
+            output_mean_var, axis, cudnn_off: as in BatchNorm.
+
+    Shapes:
+        data (N, C, *S); gamma, beta, moving_mean, moving_var (C,) -> (N, C, *S)[, (C,), (C,)].
+    """
+    out, mean, inverse = batch_norm.body(
+        xp, data, gamma, beta, moving_mean, moving_var, eps=eps, momentum=momentum,
+        fix_gamma=fix_gamma, use_global_stats=use_global_stats, output_mean_var=output_mean_var,
+        axis=axis, cudnn_off=cudnn_off, training=training)
+    xp.maximum(out, 0, out=out)
+    return out, mean, inverse

@@ -1,0 +1,119 @@
+"""Names that MXNet programs take from its inner files, and what Symbols do not have."""
+import ctypes
+
+import numpy as np
+import pytest
+
+import minigluon as mx
+from minigluon import base
+
+
+def test_small_words_of_base() -> None:
+    assert base.py_str(b"a") == "a" and base.c_str("a").value == b"a"
+    assert list(base.c_array(ctypes.c_int, [1, 2])) == [1, 2]
+    assert list(base.c_str_array(["a", "b"])) == [b"a", b"b"]
+    assert base._as_list((1, 2)) == [1, 2] and base._as_list("ab") == ["ab"]
+    assert base.mx_real_t is np.float32 and base.mx_uint is ctypes.c_uint
+    base.check_call(0)
+    with pytest.raises(mx.MXNetError, match="returned -1"):
+        base.check_call(-1)
+
+    class Named:
+        @base.classproperty
+        def word(cls) -> str:
+            return cls.__name__
+
+    class Meta(type):
+        mark = 1
+
+    class Made(base.with_metaclass(Meta)):
+        pass
+
+    assert Named.word == "Named" and Made.mark == 1
+
+
+def test_doors_that_mxnet_has() -> None:
+    assert mx.executor.Executor is mx.sym.Executor
+    assert issubclass(mx.error.InternalError, mx.MXNetError)
+    assert mx.error.register_error("Mine", ValueError) is ValueError
+    assert all(path.endswith(".so") for path in mx.libinfo.find_lib_path())
+    with pytest.raises(NotImplementedError, match="CustomOp"):
+        mx.library.load("x.so")
+    with pytest.raises(NotImplementedError, match="no C interface"):
+        mx.libinfo.find_include_path()
+    assert mx.rnd.seed is mx.random.seed
+
+
+@pytest.mark.parametrize("name", ["as_in_context", "asnumpy", "asscalar", "backward", "copy",
+                                  "detach", "wait_to_read"])
+def test_symbols_say_what_only_arrays_can(name: str) -> None:
+    with pytest.raises(base.NotImplementedForSymbol, match=f"Function {name} is not implemented"):
+        getattr(mx.sym.var("x"), name)()
+
+
+def test_arguments_by_mxnets_names() -> None:
+    x, y = mx.sym.var("x"), mx.sym.var("y")
+    values = {"x": mx.nd.array([3.0]), "y": mx.nd.array([2.0])}
+
+    def value(symbol: mx.sym.Symbol) -> float:
+        wanted = symbol.list_arguments()
+        [out] = symbol.eval(**{name: values[name] for name in wanted})
+        return float(out.asscalar())
+
+    assert value(mx.sym.power(base=x, exp=y)) == value(mx.sym.pow(x, exp=2)) == 9
+    assert value(mx.sym.maximum(left=x, right=5)) == 5 and value(mx.sym.minimum(x, y)) == 2
+    with pytest.raises(TypeError, match="expected base and exp"):
+        mx.sym.pow(x)
+    assert value(mx.sym.hypot(mx.sym.var("x"), 4)) == 5 and mx.sym.hypot(3, 4) == 5
+    executor = x.simple_bind(mx.cpu(), x=(2, 3), stype_dict={"x": "csr"})
+    assert executor.arg_dict["x"].stype == "csr"
+    assert mx.sym.Group([x, y], create_fn=mx.sym.Symbol).list_outputs() == ["x", "y"]
+
+
+def test_methods_with_views() -> None:
+    x = mx.nd.array([[1, 2, 3]])
+    x.expand_dims(axis=-1, inplace=True)[:] = 5
+    assert x.asnumpy().tolist() == [[5, 5, 5]]
+    x.squeeze(inplace=True)[:] = 6
+    assert x.asnumpy().tolist() == [[6, 6, 6]]
+    x.flatten(inplace=True)[:] = 7
+    assert x.asnumpy().tolist() == [[7, 7, 7]]
+    assert x.expand_dims(1).shape == (1, 1, 3) and x.squeeze(axis=0).shape == (3,)
+    assert x.broadcast_like(other=mx.nd.ones((2, 3))).shape == (2, 3)
+    x.slice_assign(mx.nd.array([[1, 2]]), (0, 0), (1, 2), None)
+    x.slice_assign_scalar(9, (0, 2), (1, 3), None)
+    assert x.asnumpy().tolist() == [[1, 2, 9]]
+
+
+def test_split_v2_in_files_is_mxnets() -> None:
+    parts = mx.sym.split_v2(mx.sym.var("x"), (1, 3), axis=1)
+    assert '"op": "_split_v2"' in parts.tojson() and '"indices": "(0, 1, 3)"' in parts.tojson()
+    again = mx.sym.load_json(parts.tojson())
+    out = again.eval(x=mx.nd.arange(10).reshape((2, 5)))
+    assert [part.shape for part in out] == [(2, 1), (2, 2), (2, 2)]
+    assert [part.shape for part in mx.nd.ones((6, 2)).split_v2(3)] == [(2, 2)] * 3
+    with pytest.raises(ValueError, match="expected a number or indices"):
+        mx.nd.split_v2(mx.nd.ones((2,)), 1.5)
+
+
+def test_classes_drawn_by_zipf() -> None:
+    mx.random.seed(3)
+    drawn, of_true, of_drawn = mx.nd.contrib.rand_zipfian(mx.nd.array([3]), 4, 5)
+    assert drawn.dtype == np.int64 and drawn.shape == of_drawn.shape == (4,)
+    assert abs(float(of_true.asscalar()) - 4 * np.log(5 / 4) / np.log(6)) < 1e-6
+    classes = mx.sym.contrib.rand_zipfian(mx.sym.var("t"), 4, 5)[0].eval()[0]
+    assert classes.shape == (4,) and 0 <= classes.asnumpy().min() <= classes.asnumpy().max() < 5
+    unique, tries = mx.nd._internal._sample_unique_zipfian(range_max=6, shape=(2, 6))
+    assert [sorted(row) for row in unique.asnumpy().tolist()] == [list(range(6))] * 2
+    assert (tries.asnumpy() >= 6).all()
+
+
+def test_old_names() -> None:
+    assert isinstance(mx.optimizer.create("ccsgd"), mx.optimizer.SGD)
+    with pytest.raises(DeprecationWarning, match="set_lr_mult"):
+        mx.optimizer.SGD().set_lr_scale({})
+    assert mx.nd.op.relu is mx.nd.relu and mx.sym.op.relu is mx.sym.relu
+    net = mx.sym.relu(mx.sym.var("x"), name="r")
+    assert net.simple_bind(mx.cpu(), x=(2,)).debug_str() == net.debug_str()
+    with pytest.raises(AssertionError, match="less than 0"):
+        mx.gluon.utils.shape_is_known((-1,))
