@@ -366,4 +366,5 @@ class classproperty:
 
 def with_metaclass(meta: type, *bases: type) -> type:
     """A class to derive from, for a class of metaclass `meta`."""
-    return meta("temporary_class", bases or (object,), {})
+    made: type = meta("temporary_class", bases or (object,), {})
+    return made

@@ -117,3 +117,17 @@ def test_old_names() -> None:
     assert net.simple_bind(mx.cpu(), x=(2,)).debug_str() == net.debug_str()
     with pytest.raises(AssertionError, match="less than 0"):
         mx.gluon.utils.shape_is_known((-1,))
+
+
+def test_csr_arrays_hold_zeros_too() -> None:
+    held = mx.nd.sparse.csr_matrix(([0.0, 1, 2], [1, 2, 0], [0, 2, 3]), shape=(2, 3))
+    assert mx.nd.contrib.getnnz(held).asnumpy().tolist() == [3]
+    assert mx.nd.contrib.getnnz(held, axis=1).asnumpy().tolist() == [2, 1]
+    assert mx.nd.contrib.getnnz(held, axis=0).asnumpy().tolist() == [1, 1, 1]
+    edges = mx.nd.contrib.edge_id(held, mx.nd.array([0, 0, 1]), mx.nd.array([1, 0, 0]))
+    assert edges.asnumpy().tolist() == [0, -1, 2]
+
+
+def test_one_number_stands_for_a_tuple() -> None:
+    boxes = mx.nd.contrib.MultiBoxPrior(mx.nd.ones((1, 3, 2, 2)), sizes=0.5, ratios=1)
+    assert boxes.shape == (1, 4, 4)

@@ -124,7 +124,8 @@ def _parse_axes(value: Any) -> int | tuple[int, ...] | None:
 
 
 def _parse_tuple(value: Any) -> tuple[Any, ...]:
-    return tuple(_literal(value) if isinstance(value, str) else value)
+    value = _literal(value) if isinstance(value, str) else value
+    return (value,) if isinstance(value, (int, float, np.generic)) else tuple(value)
 
 
 def _parse_str(value: Any) -> str:

@@ -74,6 +74,16 @@ for _name in ("negative_binomial", "generalized_negative_binomial"):
 _add("_sample_unique_zipfian", [], {"range_max": 9, "shape": (2, 5)}, grad=False, random=True,
      bad=[([], {"range_max": 4, "shape": (2, 5)}, ArgumentValueError, "range_max 4")])
 
+# -- what matrices hold ---------------------------------------------------------------------------
+
+_SPARSE = _f([0, 1, 2], [0, 0, 3], [4, 0, 0])
+_add("_contrib_getnnz", [_SPARSE], grad=False, reference=lambda x: np.array([4]),
+     bad=[([_r(2)], {"axis": 1}, ShapeError, "expected a matrix")])
+_add("_contrib_getnnz", [_SPARSE], {"axis": 1}, grad=False, reference=lambda x: (x != 0).sum(1))
+_add("_contrib_edge_id", [_SPARSE, np.array([0, 0, 1]), np.array([1, 0, 2])], grad=False,
+     reference=lambda x, u, v: np.array([1, -1, 3], "float32"),
+     bad=[([_SPARSE, np.array([0, 0]), np.array([1])], {}, ShapeError, "shapes of u and v")])
+
 # -- replaced parts --------------------------------------------------------------------------------
 
 _BOX = {"begin": (0, 1), "end": (2, None), "step": (1, 2)}
