@@ -64,6 +64,7 @@ __version__ = "0.1.0"
 nd, sym, init, kv, img = ndarray, symbol, initializer, kvstore, image
 for _short, _module in (("nd", nd), ("sym", sym), ("init", init), ("kv", kv), ("img", img)):
     _sys.modules[f"{__name__}.{_short}"] = _module
+ndarray.CachedOp = symbol.CachedOp  # type: ignore[attr-defined]
 context.num_gpus = num_gpus  # type: ignore[attr-defined]
 context.gpu_memory_info = _gpu_memory_info  # type: ignore[attr-defined]
 

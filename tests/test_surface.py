@@ -131,3 +131,33 @@ def test_csr_arrays_hold_zeros_too() -> None:
 def test_one_number_stands_for_a_tuple() -> None:
     boxes = mx.nd.contrib.MultiBoxPrior(mx.nd.ones((1, 3, 2, 2)), sizes=0.5, ratios=1)
     assert boxes.shape == (1, 4, 4)
+
+
+def test_a_symbol_is_called_on_arrays() -> None:
+    x, weight = mx.sym.var("x"), mx.sym.var("w")
+    net = mx.sym.Dropout(x * weight, p=0.5)
+    call = mx.nd.CachedOp(mx.sym.Group([net, x + weight]))
+    assert net.list_inputs() == ["x", "w"]
+    a, b = mx.nd.array([1, 2]), mx.nd.array([3, 4])
+    first, second = call(a, b)
+    assert first.asnumpy().tolist() == [3, 8] and second.asnumpy().tolist() == [4, 6]
+    a.attach_grad()
+    with mx.autograd.record():
+        dropped, total = call(a, b)
+        total.backward()
+    assert set(dropped.asnumpy() / [3, 8]) <= {0, 2} and a.grad.asnumpy().tolist() == [1, 1]
+    with pytest.raises(ValueError, match=r"expected 2 arrays \(x, w\), got 1"):
+        call(a)
+    with pytest.raises(TypeError, match="Symbol"):
+        mx.nd.CachedOp(a)
+
+
+def test_signatures_in_mxnets_order() -> None:
+    x = mx.nd.array(source_array=[[1, -2], [3, 4]])
+    found = mx.nd.norm(x, 1, 1, "float64", True)
+    assert found.shape == (2, 1) and found.dtype == np.float64
+    assert mx.nd.power(base=x, exp=2).asnumpy().tolist() == [[1, 4], [9, 16]]
+    assert mx.nd.from_numpy(np.ones((1, 2), "float32"), True, mx.nd.NDArray).shape == (1, 2)
+    drawn = mx.sym.random.multinomial(mx.sym.var("p"), shape=3)
+    assert drawn.infer_shape(p=(2, 4))[1] == [(2, 3), (2, 3)]  # nd.random's gives no logarithms
+    assert len(mx.sym.random.multinomial(mx.sym.var("p"), get_prob=False).list_outputs()) == 1

@@ -147,8 +147,11 @@ def moveaxis(tensor: NDArray, source: Any, destination: Any) -> NDArray:
     return nd_call(find_operator("transpose"), (tensor,), {"axes": tuple(rest)})  # type: ignore[no-any-return]
 
 
-def from_numpy(ndarray: np.ndarray[Any, Any], zero_copy: bool = True) -> NDArray:
+def from_numpy(ndarray: np.ndarray[Any, Any], zero_copy: bool = True,
+               array_cls: type = NDArray) -> NDArray:
     """An array from NumPy; zero_copy shares memory and makes the NumPy array read-only.
+
+    `array_cls` may only be NDArray.
 
     Raises:
         ValueError: zero_copy with an array that is not C-contiguous.
@@ -163,9 +166,9 @@ def from_numpy(ndarray: np.ndarray[Any, Any], zero_copy: bool = True) -> NDArray
     return NDArray(shared, cpu(0))
 
 
-def from_dlpack(source: Any) -> NDArray:
+def from_dlpack(dlpack: Any) -> NDArray:
     """An array sharing memory with any object that speaks DLPack (host memory)."""
-    capsule_owner = source if hasattr(source, "__dlpack__") else _Capsule(source)
+    capsule_owner = dlpack if hasattr(dlpack, "__dlpack__") else _Capsule(dlpack)
     raw = np.from_dlpack(capsule_owner)
     return NDArray(raw, cpu(0))
 
@@ -196,6 +199,10 @@ def to_dlpack_for_write(data: NDArray) -> Any:
 def _binary_function(word: str) -> Callable[[Any, Any], Any]:
     def apply(lhs: Any, rhs: Any) -> Any:
         return binary(word, lhs, rhs)
+
+    if word == "power":  # what MXNet calls its arguments
+        def apply(base: Any, exp: Any) -> Any:
+            return binary(word, base, exp)
 
     apply.__name__ = apply.__qualname__ = word
     apply.__doc__ = (f"`lhs` {word.replace('_', ' ')} `rhs`, element by element, broadcasting; "

@@ -954,33 +954,33 @@ def _numbers(words: np.ndarray, dtype: str) -> np.ndarray:
         raise DTypeError(f"nd.array: cannot make an array of text not {dtype}: {error}") from error
 
 
-def array(source: Any, ctx: Context | None = None, dtype: Any = None) -> NDArray:
+def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> NDArray:
     """A new array from lists, NumPy arrays or another NDArray.
 
     Args:
-        source: the values; numbers written as text are read. ctx: where to put them; the current
-            context when None.
+        source_array: the values; numbers written as text are read. ctx: where to put them; the
+            current context when None.
         dtype: element type; when None an NDArray keeps its own, everything else is float32.
 
     >>> import minigluon as mx
     >>> mx.nd.array([1, 2]).dtype.__name__
     'float32'
     """
-    if hasattr(source, "tocsr"):
-        return sparse_class("csr").from_scipy(source, ctx, dtype)  # type: ignore[no-any-return]
-    if isinstance(source, NDArray):
-        made = source.copyto(ctx or current_context())
+    if hasattr(source_array, "tocsr"):
+        return sparse_class("csr").from_scipy(source_array, ctx, dtype)  # type: ignore[no-any-return]
+    if isinstance(source_array, NDArray):
+        made = source_array.copyto(ctx or current_context())
         return made if dtype is None else made.astype(dtype, copy=False)
-    if isinstance(source, (list, tuple)):
-        source = [x.asnumpy() if isinstance(x, NDArray) else x for x in source]
+    if isinstance(source_array, (list, tuple)):
+        source_array = [x.asnumpy() if isinstance(x, NDArray) else x for x in source_array]
     try:
-        host = np.asarray(source)
+        host = np.asarray(source_array)
     except ValueError as error:
         raise ShapeError(f"nd.array: rows of unequal length: {error}") from error
     if host.dtype.kind in "US":  # fields of a text file: read as numbers, as MXNet does
         host = _numbers(host, dtype_name(dtype or "float32"))
     if host.dtype.kind not in "biufc":
-        raise DTypeError(f"nd.array: cannot make an array of {type(source).__name__}: "
+        raise DTypeError(f"nd.array: cannot make an array of {type(source_array).__name__}: "
                          f"its elements are {host.dtype}")
     dtype = "float32" if dtype is None else dtype_name(dtype)
     ctx = ctx or current_context()

@@ -188,7 +188,7 @@ def _norm_gradient(F: Any, dy: Any, out: Any, data: Any, *, ord: int, out_dtype:
 @operator("norm", infer=reduce_shape, infer_dtype=_norm_dtype, gradient=_norm_gradient,
           methods=("norm",))
 def norm(xp: Any, data: Array, *, ord: int = 2, axis: Axes = None,
-         keepdims: bool = False, out_dtype: DType | None = None) -> Array:
+         out_dtype: DType | None = None, keepdims: bool = False) -> Array:
     """Sum of absolute values (ord 1) or root of the sum of squares (ord 2) over axes.
 
     Args:

@@ -4,6 +4,7 @@ from __future__ import annotations
 import sys as _sys
 
 from .bind import Executor
+from .cachedop import CachedOp
 from .control import CONTROL as _CONTROL
 from .create import (
     BINARY_FUNCTIONS,
@@ -33,7 +34,8 @@ vars(globals()["contrib"]).update(_CONTROL)
 fromjson = load_json
 op = _sys.modules[__name__]  # ``sym.op.X`` is ``sym.X``
 
-__all__ = ["Executor", "Group", "Symbol", "Variable", "arange", "eye", "fromjson", "full",
+__all__ = ["CachedOp",
+           "Executor", "Group", "Symbol", "Variable", "arange", "eye", "fromjson", "full",
            "histogram", "hypot", "load",
            "load_json", "ones", "pow", "split_v2", "var", "zeros"]
 __all__ += sorted(

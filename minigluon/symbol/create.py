@@ -151,12 +151,28 @@ def make_spaces(functions: dict[str, Callable[..., Any]]) -> dict[str, SimpleNam
                 setattr(space, short, function(entry.operator, partial(create, short.lower()),
                                                short, ("name", "attr")))
     vars(spaces["random"]).update(drawing_functions(_draw, Symbol))
+    vars(spaces["random"])["multinomial"] = _multinomial
     vars(spaces["contrib"])["rand_zipfian"] = zipfian_function(_draw)
     return spaces
 
 
 def _draw(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Symbol:
     return create(op.name.lower(), op, args, kwargs)
+
+
+def _multinomial(data: Symbol, shape: Any = (), get_prob: bool = True, dtype: Any = "int32",
+                 **kwargs: Any) -> Symbol:
+    """Places drawn with the probabilities of the last axis, and the logarithms of these.
+
+    Args:
+        data: (*S, K) probabilities. shape: how many draws for each. get_prob: the logarithms, too;
+            unlike ``nd.random.multinomial`` by default. dtype: of the places.
+    """
+    return create("sample_multinomial", find_operator("_sample_multinomial"), (data,),
+                  {"shape": shape, "get_prob": get_prob, "dtype": dtype, **kwargs})
+
+
+_multinomial.__name__ = _multinomial.__qualname__ = "multinomial"
 
 
 # -- Python operators -----------------------------------------------------------------------------
