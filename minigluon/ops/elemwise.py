@@ -288,10 +288,42 @@ _unary("_copy", lambda xp, x: x.copy(), _same, "A copy.", ("[1, 2]", "[1. 2.]"),
 _unary("BlockGrad", lambda xp, x: x.copy(), no_gradient,
        "The input; no gradient passes.", ("[1, 2]", "[1. 2.]"), aliases=("stop_gradient",),
        method=False)
-_unary("zeros_like", lambda xp, x: xp.zeros_like(x), no_gradient,
-       "Zeros of the same shape and type.", ("[1, 2]", "[0. 0.]"))
-_unary("ones_like", lambda xp, x: xp.ones_like(x), no_gradient,
-       "Ones of the same shape and type.", ("[1, 2]", "[1. 1.]"))
+
+
+@operator("zeros_like", infer=same_shape, gradient=no_gradient, methods=("zeros_like",))
+def zeros_like(xp: Any, data: Array, *, dtype: DType | None = None) -> Array:
+    """Zeros of the same shape and type.
+
+    Args:
+        data: any array.
+        dtype: taken and left alone, as in MXNet, since programs give it; cast the result instead.
+
+    Shapes: data (*S) -> (*S).
+
+    >>> import minigluon as mx
+    >>> mx.nd.zeros_like(mx.nd.array([1, 2])).asnumpy().tolist()
+    [0.0, 0.0]
+    """
+    return xp.zeros_like(data)
+
+
+@operator("ones_like", infer=same_shape, gradient=no_gradient, methods=("ones_like",))
+def ones_like(xp: Any, data: Array, *, dtype: DType | None = None) -> Array:
+    """Ones of the same shape and type.
+
+    Args:
+        data: any array.
+        dtype: taken and left alone, as in MXNet, since programs give it; cast the result instead.
+
+    Shapes: data (*S) -> (*S).
+
+    >>> import minigluon as mx
+    >>> mx.nd.ones_like(mx.nd.array([1, 2])).asnumpy().tolist()
+    [1.0, 1.0]
+    """
+    return xp.ones_like(data)
+
+
 _unary("logical_not", lambda xp, x: xp.logical_not(x), no_gradient,
        "1 where x is 0, else 0.", ("[0, 2]", "[1. 0.]"), method=False)
 _unary("_contrib_isnan", lambda xp, x: xp.isnan(x), no_gradient,
