@@ -7,6 +7,7 @@ import pytest
 
 import minigluon as mx
 from minigluon import autograd, nd, nn, symbol
+from minigluon.gluon import block as gluon_block
 
 
 def normal(*shape, seed=0):
@@ -534,3 +535,10 @@ def test_a_forward_of_ones_own_may_take_other_arguments_than_hybrid_forward():
     x = nd.array([-1, 2])
     assert block(x, None).asnumpy().tolist() == [0, 2]
     assert block(x, nd.array([1])).asnumpy().tolist() == [2]
+
+
+def test_nested_arguments_as_other_libraries_take_them_apart():
+    a, b = nd.ones((1,)), symbol.var("b")
+    assert gluon_block._flatten([a, (None, [b])], "input") == ([a, None, b], [0, [-1, [0]]])
+    with pytest.raises(ValueError, match="input of a HybridBlock"):
+        gluon_block._flatten(3, "input")
