@@ -161,3 +161,22 @@ def test_signatures_in_mxnets_order() -> None:
     drawn = mx.sym.random.multinomial(mx.sym.var("p"), shape=3)
     assert drawn.infer_shape(p=(2, 4))[1] == [(2, 3), (2, 3)]  # nd.random's gives no logarithms
     assert len(mx.sym.random.multinomial(mx.sym.var("p"), get_prob=False).list_outputs()) == 1
+
+
+def test_files_say_what_mxnet_reads() -> None:
+    x = mx.sym.var("x")
+    assert mx.sym.make_loss(x, name="a").list_outputs() == ["a_loss"]
+    scaled = mx.sym.MakeLoss(x, grad_scale=3.0, name="b")
+    assert scaled.list_outputs() == ["b_output"] and '"op": "MakeLoss"' in scaled.tojson()
+    assert '"op": "_shuffle"' in mx.sym.random.shuffle(x).tojson()
+    assert '"indices": "()"' in mx.sym.split_v2(x, 2).tojson()
+    squares = mx.sym.multi_sum_sq(x, mx.sym.var("y"), num_arrays=2).tojson()
+    assert '"num_arrays": "2"' in squares and "num_args" not in squares
+    for net, slope in ((mx.sym.make_loss(x), 1), (scaled, 3)):
+        grad = mx.nd.zeros((2,))
+        executor = net.bind(mx.cpu(), {"x": mx.nd.array([1, 2])}, {"x": grad})
+        executor.forward(is_train=True)
+        executor.backward()
+        assert grad.asnumpy().tolist() == [slope] * 2
+    nan = mx.nd.array([np.nan])
+    assert mx.nd.contrib.allclose(nan, nan).asscalar() == 1

@@ -19,6 +19,8 @@ HIDDEN_KEYS = ("ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_sta
 _TUNING = ("workspace", "cudnn_tune", "cudnn_off", "num_args", "cudnn_algo_verbose",
            "cudnn_algo_fwd", "cudnn_algo_bwd_data", "cudnn_algo_bwd_filter", "min_calib_range",
            "max_calib_range", "is_int", "ctx")
+# How operators of any number of arrays say how many, instead of num_args.
+_COUNTS = {"num_arrays", "num_weights"}
 _VERSION = 10901
 # Where loops and branches have the graphs that they run.
 _GRAPHS = "subgraphs"
@@ -31,7 +33,7 @@ def attr_texts(node: Node) -> dict[str, str]:
         return {}
     texts = {name: attr_text(value) for name, value in node.attrs.items()
              if name not in op.defaults or op.defaults[name] != value}
-    if op.variadic:
+    if op.variadic and not _COUNTS & set(op.attr_names):
         texts["num_args"] = str(len(node.inputs) + len(node.attrs.get(_GRAPHS, ())))
     return texts
 

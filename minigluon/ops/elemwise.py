@@ -334,15 +334,13 @@ _unary("_contrib_isfinite", lambda xp, x: xp.isfinite(x), no_gradient,
        "1 where x is finite, else 0.", ("[0, float('inf')]", "[1. 0.]"), method=False)
 
 
-@operator("make_loss", infer=same_shape, aliases=("MakeLoss",),
-          gradient=lambda F, dy, out, data, **attrs: [F._make_loss_grad(data, **attrs)])
-def make_loss(xp: Any, data: Array, *, grad_scale: float = 1.0, valid_thresh: float = 0.0,
-              normalization: Literal["null", "batch", "valid"] = "null") -> Array:
-    """The input, as the end of a network: its gradient is `grad_scale`, whatever follows.
+@operator("make_loss", infer=same_shape, output_names=("loss",),
+          gradient=lambda F, dy, out, data: [F.ones_like(data)])
+def make_loss(xp: Any, data: Array) -> Array:
+    """The input, as the end of a network: its gradient is 1, whatever follows.
 
     Args:
-        data: loss values. grad_scale: the gradient. normalization: divide it by 1 ('null'), the
-            batch size ('batch'), or the number of values above `valid_thresh` ('valid').
+        data: loss values.
 
     Shapes: data (*S) -> (*S).
 
@@ -353,10 +351,29 @@ def make_loss(xp: Any, data: Array, *, grad_scale: float = 1.0, valid_thresh: fl
     return data.copy()
 
 
+@operator("MakeLoss", infer=same_shape,
+          gradient=lambda F, dy, out, data, **attrs: [F._make_loss_grad(data, **attrs)])
+def scaled_loss(xp: Any, data: Array, *, grad_scale: float = 1.0, valid_thresh: float = 0.0,
+              normalization: Literal["null", "batch", "valid"] = "null") -> Array:
+    """The input, as the end of a network: its gradient is `grad_scale`, whatever follows.
+
+    Args:
+        data: loss values. grad_scale: the gradient. normalization: divide it by 1 ('null'), the
+            batch size ('batch'), or the number of values above `valid_thresh` ('valid').
+
+    Shapes: data (*S) -> (*S).
+
+    >>> import minigluon as mx
+    >>> print(mx.nd.MakeLoss(mx.nd.array([1, 2])).asnumpy())
+    [1. 2.]
+    """
+    return data.copy()
+
+
 @operator("_make_loss_grad", infer=same_shape, gradient=no_gradient)
 def _make_loss_grad(xp: Any, data: Array, *, grad_scale: float, valid_thresh: float,
                     normalization: str) -> Array:
-    """The gradient of make_loss."""
+    """The gradient of MakeLoss."""
     grad = xp.full_like(data, grad_scale)
     if normalization == "batch":
         return grad / grad.dtype.type(data.shape[0])

@@ -55,7 +55,7 @@ TEMPLATES: dict[str, str] = {
     "_rpower_scalar": "pow #scalar a0 -> t0",
     "fix": "trunc a0 -> t0",
     "BlockGrad": "copy a0 -> t0",
-    "make_loss": "copy a0 -> t0",
+    "make_loss": "copy a0 -> t0", "MakeLoss": "copy a0 -> t0",
     "degrees": f"mul a0 #{180 / math.pi!r} -> t0",
     "radians": f"mul a0 #{math.pi / 180!r} -> t0",
     "clip": "max a0 #a_min; min t0 #a_max -> t1",

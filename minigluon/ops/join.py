@@ -250,7 +250,7 @@ def _split_v2_back(F: Any, dy: Sequence[Any], out: Sequence[Any], data: Any, *, 
 
 @operator("_split_v2", infer=_split_v2_shape, gradient=_split_v2_back,
           num_outputs=_split_v2_count)
-def split_v2(xp: Any, data: Array, *, indices: Shape = (), axis: int = 1,
+def split_v2(xp: Any, data: Array, *, indices: Shape, axis: int = 1,
              squeeze_axis: bool = False, sections: int = 0) -> tuple[Array, ...]:
     """Cut along an axis into equal sections, or at given indices; ``split_v2`` calls it.
 
@@ -275,7 +275,7 @@ def split_v2(xp: Any, data: Array, *, indices: Shape = (), axis: int = 1,
 def split_v2_settings(indices_or_sections: Any, axis: int, squeeze_axis: bool) -> dict[str, Any]:
     """The attributes of ``_split_v2`` for what ``split_v2`` is given: a number, or indices."""
     if isinstance(indices_or_sections, int):
-        where: dict[str, Any] = {"sections": indices_or_sections}
+        where: dict[str, Any] = {"indices": (), "sections": indices_or_sections}
         if indices_or_sections < 1:
             raise ArgumentValueError("split_v2: indices_or_sections: expected a number of 1 or "
                                      f"more, or indices, got {indices_or_sections}")

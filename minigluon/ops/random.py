@@ -211,7 +211,7 @@ def normal_like(xp: Any, data: Array, *, loc: float = 0.0, scale: float = 1.0, r
 
 # -- orders and choices ----------------------------------------------------------------------------
 
-@operator("_random_shuffle", infer=same_shape, aliases=("_shuffle", "shuffle"))
+@operator("_shuffle", infer=same_shape, aliases=("_random_shuffle", "shuffle"))
 def shuffle(xp: Any, data: Array, *, rng: Any) -> Array:
     """The rows in a random order, each order equally likely.
 

@@ -199,7 +199,7 @@ def multi_all_finite(xp: Any, *data: Array, num_arrays: int = 1, init_output: bo
 @operator("_contrib_allclose", infer=_one_shape, infer_dtype=fixed_dtype("uint8"),
           gradient=no_gradient)
 def allclose(xp: Any, a: Array, b: Array, *, rtol: float = 1e-5, atol: float = 1e-8,
-             equal_nan: bool = False) -> Array:
+             equal_nan: bool = True) -> Array:
     """1 if all elements of two arrays are close: |a - b| <= atol + rtol |b|.
 
     Args:

@@ -130,10 +130,11 @@ ARRAY["SliceChannel"] = [
 ARRAY["_split_v2"] = [
     Sample([counted(6, 2)], {"indices": (0, 1, 3), "axis": 0}, second_order=True,
            reference=lambda x: np.split(x, (1, 3)),
-           bad=[([counted(5, 2)], {"sections": 2, "axis": 0}, ShapeError, "2 sections")]),
-    Sample([counted(2, 6)], {"sections": 3}, second_order=True,
+           bad=[([counted(5, 2)], {"indices": (), "sections": 2, "axis": 0}, ShapeError,
+                 "2 sections")]),
+    Sample([counted(2, 6)], {"indices": (), "sections": 3}, second_order=True,
            reference=lambda x: np.split(x, 3, 1)),
-    Sample([counted(2, 2)], {"sections": 2, "axis": 1, "squeeze_axis": True},
+    Sample([counted(2, 2)], {"indices": (), "sections": 2, "axis": 1, "squeeze_axis": True},
            second_order=True, reference=lambda x: list(x.T))]
 
 

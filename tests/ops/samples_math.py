@@ -109,7 +109,8 @@ for name in ("_copy", "zeros_like", "ones_like"):
                  "ones_like": np.ones_like}[name], -2, 2, name == "_copy",
           extra=(Sample([INT]),))
 MATH["BlockGrad"] = [Sample([((2, 3), -2, 2)], grad=False, reference=np.copy)]
-MATH["make_loss"] = [
+MATH["make_loss"] = [Sample([((2, 3), -2, 2)], grad=False, reference=np.copy)]
+MATH["MakeLoss"] = [
     Sample([((2, 3), -2, 2)], grad=False, reference=np.copy),
     Sample([((2, 3), -2, 2)], {"normalization": "batch", "grad_scale": 3}, grad=False, bad=[
         ([((2,), 0, 1)], {"normalization": "mean"}, ArgumentValueError, "one of 'null'")])]
