@@ -13,6 +13,10 @@ an event. ``dump()`` writes them as Chrome trace JSON, which Perfetto (ui.perfet
 chrome://tracing open. With ``profile_symbolic=True`` (or ``profile_all=True``) graphs run operator
 by operator, unfused, so that the operators in them are seen; without it a graph is one event of its
 true length. While it does not run it costs nothing.
+
+While graphs are watched nothing is queued, so that times are true. With
+``profile_imperative=False`` graphs are queued as ever, and the events show what runs at the same
+time: queued graphs (category 'engine'), and gradients and values on their way ('pending').
 """
 from __future__ import annotations
 
@@ -28,6 +32,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .base import ArgumentValueError
+from .device import engine
 from .dispatch import observing
 from .ops import Operator
 
@@ -86,6 +91,8 @@ class _Profiler:
             return
         self.running = on
         everything = self.config.profile_all
+        engine.trace(on)
+        self.take_spans()
         if on and (everything or self.config.profile_imperative or self.config.profile_symbolic):
             observing.by(self.operator, inside=everything or self.config.profile_symbolic)
         elif not on:
@@ -97,6 +104,17 @@ class _Profiler:
             for cls, name, method in self._originals:
                 setattr(cls, name, method)
             self._originals.clear()
+
+    def take_spans(self) -> None:
+        """What the engine did since the last time: queued graphs, gradients and pulls on their way.
+
+        They overlap, so each is an event with two ends.
+        """
+        for what, begin, end, works in engine.spans():
+            category, number = "engine" if works else "pending", next(_numbers)
+            for phase, at in (("b", begin), ("e", end)):
+                self.events.append({"name": what, "cat": category, "ph": phase, "id": number,
+                                    "ts": (at + _EPOCH) / 1000, "pid": os.getpid(), "tid": 0})
 
     def wrap(self, cls: type, names: Sequence[str]) -> None:
         """Make methods of a class events."""
@@ -212,6 +230,7 @@ def dump(finished: bool = True, profile_process: str = "worker") -> None:
     """
     if _elsewhere(profile_process, "dump", finished=finished):
         return
+    _profiler.take_spans()
     name = {"name": "process_name", "ph": "M", "pid": os.getpid(),
             "args": {"name": f"minigluon {os.getpid()}"}}
     with open(_profiler.config.filename, "w", encoding="utf-8") as file:
@@ -246,6 +265,7 @@ def dumps(reset: bool = False, format: str = "table", sort_by: str = "total",
 
 def _sums() -> dict[str, dict[str, dict[str, float]]]:
     """Category -> name -> Count, Total, Min, Max, Avg. For counters the times are values."""
+    _profiler.take_spans()
     lasting: dict[str, dict[str, list[float]]] = {}
     begun: dict[Any, float] = {}
     for event in _profiler.events:

@@ -224,6 +224,19 @@ class PyProgram : Host {
     objects_.resize(program_.slots.size());
     pointers_.resize(program_.slots.size() + 1);
     may_wait_ = callbacks_.empty() && lie_apart();
+    ready_.resize(program_.calls.size());
+    for (std::size_t i = 0; i < program_.returned.size(); ++i) {
+      const int root = program_.root(program_.returned[i]);
+      for (std::size_t at = program_.calls.size(); at-- > 0;) {
+        const std::vector<int>& out = program_.calls[at].out;
+        if (std::none_of(out.begin(), out.end(),
+                         [&](int slot) { return slot >= 0 && program_.root(slot) == root; })) {
+          continue;
+        }
+        ready_[at].push_back(static_cast<int>(i));
+        break;
+      }
+    }
   }
 
   std::size_t arena_bytes() const { return program_.arena_bytes; }
@@ -306,6 +319,7 @@ class PyProgram : Host {
     }
     pointers_[count] = arena_;
     device_ = device;
+    watches = false;
     thread_ = PyEval_SaveThread();
     bool well = false;
     std::string failed;
@@ -410,6 +424,10 @@ class PyProgram : Host {
     PyEval_RestoreThread(thread_);
     for (int slot : slots) Py_CLEAR(objects_[slot]);
     thread_ = PyEval_SaveThread();
+  }
+
+  void reached(std::size_t at) override {
+    for (int number : ready_[at]) early_->reached(number);
   }
 
   bool python(const Call& call, void** pointers) {
@@ -525,6 +543,8 @@ class PyProgram : Host {
   std::size_t visible_;
   bool apart_ = true;  // the results cannot share memory
   bool may_wait_ = false;  // a run needs no Python once its arrays are there
+  std::vector<std::vector<int>> ready_;  // the results that are there after each call
+  Early* early_ = nullptr;               // who is told of it in this run
   static constexpr int kMeasured = 3;  // runs before one is queued
   std::atomic<int> runs_{0};
   std::atomic<double> seconds_{0};
@@ -552,11 +572,19 @@ struct PyProgram::Queued : Work {
     }
     pointers.back() = arena.data();
     const auto begin = Engine::Clock::now();
+    program->early_ = early.get();
+    program->watches = early != nullptr;
     program->program_.run(pointers.data(), *program);
+    program->watches = false;
     program->measured(begin);
+    if (early) early->close(nullptr);
     return nullptr;
   }
   ~Queued() override {
+    if (early) {  // where it ran, nothing is left to be told
+      FaultPtr fault = engine().fault_of(*results, false);
+      early->close(fault ? fault : std::make_shared<NativeFault>("a compiled graph did not run"));
+    }
     for (PyObject* each : kept) bury(each);
   }
 
@@ -564,6 +592,8 @@ struct PyProgram::Queued : Work {
   std::vector<PyObject*> kept;  // the program itself and all arrays
   std::vector<void*> pointers;
   std::vector<Seed> seeds;
+  std::shared_ptr<Early> early;
+  VarPtr results;
   int threads = 1;
 };
 
@@ -618,6 +648,14 @@ PyObject* PyProgram::queue(PyObject* const* inputs, PyObject* device, Ahead& ask
   std::vector<VarPtr> writes = asked.writes;
   if (!asked.results) asked.results = std::make_shared<Var>();
   writes.push_back(asked.results);
+  if (asked.wants_early) {
+    std::vector<PyObject*> results(program_.returned.size());
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      results[i] = PyTuple_GET_ITEM(made.ptr(), static_cast<Py_ssize_t>(i));
+    }
+    work->early = asked.early = std::make_shared<Early>(std::move(results));
+    work->results = asked.results;
+  }
   engine().push(std::move(work), asked.reads, std::move(writes), options);
   return made.release().ptr();
 }

@@ -44,6 +44,7 @@ bool Program::run(void** pointers, Host& host) {
       return false;
     }
     if (!call.free.empty()) host.release(call.free);
+    if (host.watches) host.reached(at);
     if (!spent.empty()) {
       const int64_t ended = now();
       spent[at] += ended - began;

@@ -38,6 +38,9 @@ struct Host {
   virtual bool callback(const Call& call, void** pointers) = 0;
   // Let go of the arrays of these slots.
   virtual void release(const std::vector<int>& slots) = 0;
+  // Call number `at` has been made; said only while `watches`.
+  virtual void reached(std::size_t at) = 0;
+  bool watches = false;
 };
 
 struct Program {

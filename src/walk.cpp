@@ -142,7 +142,7 @@ class Walk {
   std::vector<std::pair<nb::object, nb::object>> leaves;
   // The variables of queued backward graphs, and their results: gradients of leaves, nothing else.
   std::vector<nb::object> pending;
-  std::unordered_set<PyObject*> late;
+  std::unordered_map<PyObject*, std::shared_ptr<Early>> late;
 
   // Wait for what was queued.
   void settle_all() {
@@ -223,6 +223,7 @@ class Walk {
     if (queues) {
       results_var = nb::steal(new_var());
       asked.results = var_of(results_var.ptr());
+      asked.wants_early = true;
       ahead = &asked;
     }
     PyObject* made = PyObject_VectorcallDict(
@@ -242,7 +243,7 @@ class Walk {
     for (Py_ssize_t i = 0; i < count; ++i) {
       PyObject* source = PyTuple_GET_ITEM(sources.ptr(), i);
       PyObject* grad = PySequence_Fast_GET_ITEM(results.ptr(), i);
-      if (queued) late.insert(grad);
+      if (queued) late.emplace(grad, asked.early);
       if (source != Py_None && grad != Py_None) give(source, nb::borrow(grad));
     }
   }
@@ -296,7 +297,23 @@ void deliver_to(nb::handle leaf, nb::handle grad, nb::handle deliver) {
   deliver(leaf, grad);
 }
 
-// Gradients that are not there yet, copied into the arrays of their variables when they are.
+// One gradient that is not there yet: copied as soon as it is, though its program goes on.
+struct Parcel {
+  ItemPtr item;
+  PyObject *to, *from;
+
+  void operator()(FaultPtr fault) const {
+    if (!fault) {
+      std::memcpy(PyArray_DATA(as_array(to)), PyArray_DATA(as_array(from)),
+                  static_cast<std::size_t>(PyArray_NBYTES(as_array(to))));
+    }
+    bury(to), bury(from);
+    engine().end(item, std::move(fault));
+  }
+};
+
+// Gradients that are not there yet, copied into the arrays of their variables when they are: when
+// all are, for those that cannot be told of one by one.
 struct Delivery : Work {
   struct Copy {
     PyObject *to, *from;
@@ -332,17 +349,40 @@ bool queue_delivery(Walk& walk) {
   auto work = std::make_unique<Delivery>();
   std::vector<VarPtr> reads, writes;
   std::vector<nb::object> given;
+  struct One {
+    std::shared_ptr<Early> early;
+    int number;
+    VarPtr var;
+    PyObject *to, *from;
+  };
+  std::vector<One> singly;
+  std::unordered_set<void*> taken;
   for (auto& [leaf, grad] : walk.leaves) {
-    if (walk.late.count(grad.ptr()) == 0) continue;
+    auto found = walk.late.find(grad.ptr());
+    if (found == walk.late.end()) continue;
     PyObject* raw = target_of(leaf, grad);
     if (raw == nullptr) return false;
-    work->copies.push_back({Py_NewRef(raw), Py_NewRef(grad.ptr())});
-    writes.push_back(var_of(variable_of(attribute(leaf, grad_word).ptr())));
+    VarPtr var = var_of(variable_of(attribute(leaf, grad_word).ptr()));
+    const std::shared_ptr<Early>& early = found->second;
+    const int number = early ? early->number_of(grad.ptr()) : -1;
+    if (number >= 0 && !var->used() && taken.insert(grad.ptr()).second &&
+        taken.insert(var.get()).second) {
+      singly.push_back({early, number, var, raw, grad.ptr()});
+    } else {
+      work->copies.push_back({Py_NewRef(raw), Py_NewRef(grad.ptr())});
+      writes.push_back(var);
+    }
     given.push_back(leaf);
+  }
+  for (const One& one : singly) {
+    const auto size = static_cast<std::size_t>(PyArray_SIZE(as_array(one.to)));
+    ItemPtr item = engine().begin({one.var}, "gradient of " + std::to_string(size) + " elements");
+    one.early->then(one.number, Parcel{item, Py_NewRef(one.to), Py_NewRef(one.from)});
   }
   for (nb::object& leaf : given) {
     if (PyObject_SetAttr(leaf.ptr(), fresh_word, Py_True) < 0) throw nb::python_error();
   }
+  if (writes.empty()) return true;
   for (nb::object& var : walk.pending) reads.push_back(var_of(var.ptr()));
   PushOptions options;
   options.what = "gradients";

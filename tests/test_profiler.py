@@ -15,6 +15,7 @@ def trace(tmp_path):
     path = tmp_path / "trace.json"
     before = dict(vars(profiler._profiler.config))
     profiler.set_config(filename=str(path), profile_all=False, profile_symbolic=False)
+    profiler.dumps(reset=True)  # what others left
 
     def read():
         profiler.set_state("stop")

@@ -27,7 +27,8 @@ from ..base import ArgumentValueError, KVStoreTimeout, MXNetError, env_bool, env
 from . import plainengine
 from .cpu import native
 
-__all__ = ["Failure", "Ticket", "Var", "begin", "push", "set_workers", "wait_all", "workers"]
+__all__ = ["Failure", "Ticket", "Var", "begin", "push", "set_workers", "spans", "trace", "wait_all",
+           "workers"]
 
 _engine: Any = native.core.engine if native.enabled else plainengine
 
@@ -85,6 +86,20 @@ def push(
 def wait_all() -> None:
     """Wait for all work under way; raise the first error that nobody has seen yet."""
     _engine.wait_all()
+
+
+def trace(on: bool) -> None:
+    """Keep from now on, or no more, when queued work was done (see `spans`)."""
+    _engine.trace(on)
+
+
+def spans() -> list[tuple[str, int, int, bool]]:
+    """What was traced so far, which is forgotten: (what, begin, end, whether it ran here).
+
+    Times are those of ``time.perf_counter_ns``. Work that ends elsewhere lasts from when its arrays
+    were free for it to the call of ``done()``.
+    """
+    return list(_engine.spans())
 
 
 def workers() -> int:

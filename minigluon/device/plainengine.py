@@ -8,13 +8,13 @@ import heapq
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
-from time import monotonic
+from time import monotonic, perf_counter_ns
 from typing import Any
 
 from ..base import ArgumentValueError
 
 __all__ = ["Failure", "Ticket", "Var", "after_fork", "begin", "limit", "open", "pause", "push",
-           "resume", "set_threads", "setup", "stop", "threads", "wait_all"]
+           "resume", "set_threads", "setup", "spans", "stop", "threads", "trace", "wait_all"]
 
 _inside = threading.local()  # .items: the items that this thread is inside of
 
@@ -38,8 +38,8 @@ class Failure:
 class _Item:
     """One piece of work and what it needs; without `fn` somebody else does it."""
 
-    __slots__ = ("ended", "failure", "fn", "generation", "granted", "number", "priority", "reads",
-                 "waits", "what", "writes")
+    __slots__ = ("began", "ended", "failure", "fn", "generation", "granted", "number", "priority",
+                 "reads", "waits", "what", "writes")
 
     def __init__(self, fn: Callable[[], Any] | None, reads: Iterable[Var], writes: Iterable[Var],
                  priority: int, what: str) -> None:
@@ -48,6 +48,7 @@ class _Item:
         self.reads = tuple([var for var in dict.fromkeys(reads) if var not in self.writes])
         self.priority = priority
         self.what = what
+        self.began = 0
         self.number = self.waits = self.generation = 0
         self.granted = self.ended = False
         self.failure: Failure | None = None
@@ -146,6 +147,7 @@ class _Engine:
         self.most = 64
         self.generation = 0
         self.numbers = 0
+        self.tracing = False
         self.forget()
 
     def forget(self) -> None:
@@ -155,6 +157,7 @@ class _Engine:
         self.ready: list[_Item] = []
         self.open: dict[_Item, None] = {}
         self.unseen: list[Failure] = []
+        self.spans: list[tuple[str, int, int, bool]] = []
         self.workers: list[threading.Thread] = []
         self.running = self.queued = 0
         self.stopped = False
@@ -189,6 +192,8 @@ class _Engine:
         item.granted = True
         if item.fn is not None:
             heapq.heappush(self.ready, item)
+        elif self.tracing:
+            item.began = perf_counter_ns()
         self.now.notify_all()
 
     def leave(self, var: Var, item: _Item) -> None:
@@ -214,6 +219,8 @@ class _Engine:
 
     def finish(self, item: _Item, failure: Failure | None) -> None:
         item.failure, item.ended = failure, True
+        if self.tracing and item.began:
+            self.spans.append((item.what, item.began, perf_counter_ns(), item.fn is not None))
         if failure is not None and failure.error is not None:
             self.remember(failure)
         for var in item.writes:
@@ -233,6 +240,7 @@ class _Engine:
         kept = [var.failure for var in (*item.reads, *item.writes)]
         failure = next((each for each in kept if each is not None and each.error is not None), None)
         self.running += 1
+        item.began = perf_counter_ns() if self.tracing else 0
         lock = self.lock
         lock.release()
         if failure is None:
@@ -411,6 +419,18 @@ def limit(items: int, bytes: int) -> None:
 def open() -> int:
     """How many items have not ended."""
     return len(_engine.open)
+
+
+def trace(on: bool) -> None:
+    """Keep the spans of items from now on, or no more."""
+    _engine.tracing = on
+
+
+def spans() -> list[tuple[str, int, int, bool]]:
+    """What was kept: (what, begin, end, whether it ran here); it is forgotten."""
+    with _engine.lock:
+        found, _engine.spans = _engine.spans, []
+    return found
 
 
 def pause() -> None:

@@ -25,6 +25,7 @@ from ..kvstore.api import capable
 from ..ndarray import NDArray
 from ..nn import Parameter, ParameterDict
 from ..optimizer.together import Together
+from .exchange import exchange
 
 __all__ = ["Trainer"]
 
@@ -458,7 +459,9 @@ class Trainer:
             self._send_settings()
         self._exchange_rows(sparse)
         if capable(store, kvs.KVStoreBase.BATCH):
-            if indices:
+            if indices and self._distributed:
+                exchange(store, indices, grads, outs, bool(self._update_on_kvstore))
+            elif indices:
                 store.pushpull(list(indices), grads, out=outs, priority=[-i for i in indices])
         else:
             for i, grad, out in zip(indices, grads, outs, strict=True):

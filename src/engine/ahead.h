@@ -4,15 +4,80 @@
 // knows the variables of everything the program reads. It says so with an Ahead around the call.
 #pragma once
 
+#include <functional>
+#include <mutex>
 #include <vector>
 
 #include "engine/python.h"
 
 namespace mg {
 
+// Tells of each result of a queued program when it is there, while the program goes on.
+class Early {
+ public:
+  using Then = std::function<void(FaultPtr)>;
+
+  // `results`: the arrays that will hold them; only compared with.
+  explicit Early(std::vector<PyObject*> results)
+      : results_(std::move(results)), there_(results_.size()), waiting_(results_.size()) {}
+
+  // The number of a result; -1: it is none.
+  int number_of(PyObject* array) const {
+    for (std::size_t i = 0; i < results_.size(); ++i) {
+      if (results_[i] == array) return static_cast<int>(i);
+    }
+    return -1;
+  }
+
+  // Do this once result `number` is there (at once where it is), on the program's thread; with a
+  // fault where it will never be. One for each result.
+  void then(int number, Then does) {
+    FaultPtr fault;
+    {
+      std::lock_guard<std::mutex> hold(mutex_);
+      if (there_[number] == 0) {
+        waiting_[number] = std::move(does);
+        return;
+      }
+      fault = there_[number] == kLost ? fault_ : nullptr;
+    }
+    does(std::move(fault));
+  }
+
+  void reached(int number) { settle(number, nullptr); }
+
+  // The program has ended, or will not run: what has not come yet is there, or lost by this fault.
+  void close(const FaultPtr& fault) {
+    for (std::size_t i = 0; i < results_.size(); ++i) settle(static_cast<int>(i), fault);
+  }
+
+ private:
+  static constexpr char kThere = 1, kLost = 2;
+
+  void settle(int number, const FaultPtr& fault) {
+    Then does;
+    {
+      std::lock_guard<std::mutex> hold(mutex_);
+      if (there_[number] != 0) return;
+      there_[number] = fault ? kLost : kThere;
+      if (fault) fault_ = fault;
+      does = std::move(waiting_[number]);
+    }
+    if (does) does(fault);
+  }
+
+  std::mutex mutex_;
+  const std::vector<PyObject*> results_;
+  std::vector<char> there_;
+  std::vector<Then> waiting_;
+  FaultPtr fault_;
+};
+
 struct Ahead {
   std::vector<VarPtr> reads, writes;  // all that the program may read or write of what is there
   VarPtr results;                     // set where it was queued: the variable of what it makes
+  bool wants_early = false;           // set `early` where it was queued
+  std::shared_ptr<Early> early;
 };
 
 // What the caller on this thread allows; taken (and set to null) by the first program that is called.

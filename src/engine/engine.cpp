@@ -69,6 +69,7 @@ void Engine::enter(const ItemPtr& item) {
 void Engine::granted(Item& item) {
   item.granted_ = true;
   if (!item.work_) {
+    if (tracing_) item.began_ = Clock::now();
     if (waiters_) something_ended_.notify_all();
     return;
   }
@@ -117,6 +118,9 @@ void Engine::remember(const FaultPtr& fault) {
 void Engine::finish(const ItemPtr& item, FaultPtr fault) {
   item->fault_ = fault;
   item->ended_ = true;
+  if (tracing_ && item->began_ != Clock::time_point()) {
+    spans_.push_back({item->what_, item->began_, Clock::now(), item->work_ != nullptr});
+  }
   if (fault) remember(fault);
   for (const VarPtr& var : item->writes_) {
     if (fault || item->work_) mark(*var, fault);
@@ -146,6 +150,7 @@ void Engine::run_one(Lock& lock) {
   ++running_;
   const bool brief = item->work_->brief();
   brief_ += brief;
+  if (tracing_) item->began_ = Clock::now();
   lock.unlock();
   if (!fault) {
     inside.push_back(item.get());
@@ -355,6 +360,16 @@ bool Engine::held(const VarPtr& var) const {
 std::size_t Engine::open() {
   Lock lock(mutex_);
   return open_.size();
+}
+
+void Engine::trace(bool on) {
+  Lock lock(mutex_);
+  tracing_ = on;
+}
+
+std::vector<Engine::Span> Engine::spans() {
+  Lock lock(mutex_);
+  return std::exchange(spans_, {});
 }
 
 // -- forks and the end ----------------------------------------------------------------------------

@@ -94,6 +94,7 @@ class Item {
   std::string what_;
   FaultPtr fault_;
   std::list<ItemPtr>::iterator place_;
+  std::chrono::steady_clock::time_point began_;
 };
 
 struct PushOptions {
@@ -105,6 +106,13 @@ struct PushOptions {
 class Engine {
  public:
   using Clock = std::chrono::steady_clock;
+
+  // When an item was done: from its start, or from when somebody else could do it, to its end.
+  struct Span {
+    std::string what;
+    Clock::time_point began, ended;
+    bool work;  // by a thread of the engine
+  };
 
   // `threads` workers, started when first needed; 0: push() returns when the item has ended.
   explicit Engine(int threads) : threads_(threads) {}
@@ -146,6 +154,9 @@ class Engine {
   bool held(const VarPtr& var) const;
   // How many items have not ended.
   std::size_t open();
+  // Keep the spans of items from now on, or no more; and those that were kept, which are forgotten.
+  void trace(bool on);
+  std::vector<Span> spans();
 
   // Around a fork. `pause` waits for brief work under way and holds the workers; `lock` must be
   // the last thing before it (no other engine call may be between).
@@ -190,6 +201,8 @@ class Engine {
   std::list<ItemPtr> open_;  // all that have not ended, in the order of their coming
   std::vector<std::thread>* workers_ = new std::vector<std::thread>;  // leaked in a forked child
   std::vector<FaultPtr> unseen_;
+  std::vector<Span> spans_;
+  bool tracing_ = false;
   std::atomic<int> threads_;
   int running_ = 0, brief_ = 0, waiters_ = 0, helpers_ = 0, paused_ = 0;
   std::atomic<bool> stopped_{false};

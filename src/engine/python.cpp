@@ -340,6 +340,18 @@ void enter_engine(PyObject* raw_module) {
   m.def("queue_from", [](double seconds) { return std::exchange(queue_from, seconds); },
         nb::arg("seconds"));
   m.def("open", [] { return engine().open(); });
+  m.def("trace", [](bool on) { engine().trace(on); }, nb::arg("on"));
+  m.def("spans", [] {
+    auto nanoseconds = [](Clock::time_point at) {
+      return std::chrono::duration_cast<std::chrono::nanoseconds>(at.time_since_epoch()).count();
+    };
+    nb::list made;
+    for (const Engine::Span& each : engine().spans()) {
+      made.append(nb::make_tuple(each.what, nanoseconds(each.began), nanoseconds(each.ended),
+                                 each.work));
+    }
+    return made;
+  }, "(what, begin, end, whether a thread of the engine did it) of items while traced; in ns.");
   m.def("pause", [] {
     nb::gil_scoped_release release;
     engine().pause();

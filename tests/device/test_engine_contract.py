@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -62,6 +63,25 @@ def test_work_runs_on_another_thread_after_the_writes_it_reads(engine):
     engine.wait_all()
     assert order[0] == "write" and order[1][0] == "read"
     assert order[1][1] != threading.get_ident() and not var.busy and not var.used
+
+
+def test_what_was_done_when_while_traced(engine):
+    var, other = engine.Var(), engine.Var()
+    engine.spans()
+    engine.trace(True)
+    begin = time.perf_counter_ns()
+    ticket = engine.begin([var], "elsewhere")
+    engine.push(lambda: None, [], [other], 0, "here")
+    other.wait()
+    ticket.done()
+    engine.wait_all()
+    engine.trace(False)
+    push(engine, lambda: None, writes=[other])
+    engine.wait_all()
+    (here, a, b, works), (elsewhere, c, d, not_here) = engine.spans()
+    assert (here, works, elsewhere, not_here) == ("here", True, "elsewhere", False)
+    assert begin <= c <= a <= b <= d <= time.perf_counter_ns()
+    assert engine.spans() == []
 
 
 def test_reads_run_together_and_a_write_waits_for_both(engine):

@@ -79,3 +79,36 @@ def test_word_vectors_by_rows():
     dense = losses(run("word_vectors/train.py", *options))
     assert losses(run("word_vectors/train.py", *options, "--sparse")) == dense
     assert dense[1] < dense[0]
+
+
+def test_matrix_factorization_by_rows_is_the_dense_one():
+    options = ("matrix_factorization/train.py", "--users", "300", "--items", "200", "--ratings",
+               "6000", "--batch-size", "100", "--epochs", "2")
+    dense, sparse = losses(run(*options)), losses(run(*options, "--sparse"))
+    assert dense[1] < dense[0]
+    assert sparse == pytest.approx(dense, rel=1e-5)
+
+
+def moved(*options):
+    """Rows, bytes sent and bytes received of a step, and losses, of a job of two workers."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("DMLC_")}
+    env.update(PYTHONPATH=str(ROOT), OMP_NUM_THREADS="1")
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "tools" / "launch.py"), "-n", "2", "-s", "2",
+         str(ROOT / "examples/matrix_factorization/train.py"), "--epochs", "1", *options], env=env,
+        timeout=100, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    text = "\n".join(line.partition("worker 0")[2] for line in done.stdout.splitlines())
+    counts = re.search(r"(\d+) rows; (\d+) bytes sent, (\d+) bytes received", text)
+    return [int(count) for count in counts.groups()], re.findall(r"loss ([\d.]+)", text)
+
+
+@pytest.mark.slow
+def test_matrix_factorization_over_servers_sends_the_rows_it_touches():
+    (rows, sent, received), losses_of = moved("--sparse", "--limit", "6", "--batch-size", "400")
+    (fewer, less, little), _ = moved("--sparse", "--limit", "6", "--batch-size", "40")
+    assert 9 < rows / fewer < 11
+    assert sent / less == pytest.approx(rows / fewer, rel=0.05)
+    assert received / little == pytest.approx(rows / fewer, rel=0.05)
+    (_, whole, _), dense = moved("--limit", "6", "--batch-size", "400")
+    assert losses_of == dense and whole == 10_000 * 32 * 4

@@ -1,4 +1,4 @@
-"""What every store promises; `check(kv)` runs it on one worker of a store of any type.
+"""What every store promises; `check(make, folder)` runs it on one worker of stores of any type.
 
 All workers of a job run it at the same time, with the same values: so what a push adds up to is
 `kv.num_workers` times what one of them gave.
@@ -28,8 +28,9 @@ def fails(kinds, call):
     raise AssertionError(f"{call} raised nothing")
 
 
-def check(kv):
-    """All there is to a store of this kind."""
+def check(make, folder):
+    """All there is to a store of this kind; `make()` gives a new one, `folder` is for files."""
+    kv = make()
     assert isinstance(kv, KVStoreBase) and kv.type == kv.type.lower()
     assert 0 <= kv.rank < kv.num_workers
     assert capable(kv, "optimizer") == capable(type(kv), "optimizer")
@@ -39,7 +40,11 @@ def check(kv):
         plain(kv)
     if capable(kv, "optimizer"):
         keyed(kv, sync)
+        by_rows(kv, sync)
         optimized(kv, sync)
+        apart(make())
+        compressed(make(), sync)
+        kept_states(make(), sync, folder)
     else:
         fails(NotImplementedError, lambda: kv.set_optimizer(opt.SGD()))
         fails(NotImplementedError, lambda: kv.save_optimizer_states("nowhere"))
@@ -93,6 +98,7 @@ def keyed(kv, sync):
     kv.push("kept", [nd.ones((4,), ctx=cpu(i)) for i in range(3)], priority=3)
     kv.pull("kept", out=out)
     same(out, 3 * n if sync else 3)
+    listed(kv, sync)
     view = nd.zeros((2, 4))
     kv.pull("kept", out=view[1])
     same(view[0], 0)
@@ -103,6 +109,128 @@ def keyed(kv, sync):
     fails(MXNetError, lambda: kv.init(3, nd.ones((4,))))
     if n > 1:
         kv.barrier()
+
+
+def listed(kv, sync):
+    """Lists of keys, lists over devices, priorities; a key that comes twice."""
+    n = kv.num_workers
+    kv.init(["a", "b", "c"], [nd.ones((2,)), nd.ones((3,)) * 2, nd.ones((1, 2)) * 3])
+    pairs = [[nd.zeros(shape, ctx=cpu(i)) for i in range(2)] for shape in ((2,), (3,), (1, 2))]
+    kv.pull(["a", "b", "c"], out=pairs)
+    for i, arrays in enumerate(pairs):
+        for array in arrays:
+            same(array, i + 1)
+    if n > 1:
+        kv.barrier()
+    for turn in range(2):
+        grads = [[nd.ones(one.shape, ctx=one.context) * (i + turn) for one in arrays]
+                 for i, arrays in enumerate(pairs)]
+        kv.push(["a", "b", "c"], grads, priority=[-i for i in range(3)])
+        kv.pull(["a", "b", "c"], out=pairs, priority=[-i for i in range(3)])
+        for i, arrays in enumerate(pairs):
+            for array in arrays:
+                same(array, (i + turn) * (2 * n if sync else 2))
+        if n > 1:
+            kv.barrier()  # an asynchronous store has what came last
+    kv.push(["a", "a"], [nd.ones((2,)), nd.ones((2,))])
+    kv.pull("a", out=pairs[0])
+    same(pairs[0][1], 2 * n if sync else 2)
+    kv.pull("a", out=pairs[0], ignore_sparse=False)
+    same(pairs[0][0], 2 * n if sync else 2)
+    for dtype in DTYPES:
+        kv.init(f"kept {dtype}", nd.ones((5,), dtype=dtype))
+        kv.push(f"kept {dtype}", nd.ones((5,), dtype=dtype) * 2)
+        held = nd.zeros((5,), dtype=dtype)
+        kv.pull(f"kept {dtype}", out=held)
+        assert np.dtype(held.dtype) == dtype
+        same(held, 2 * n if sync else 2)
+    fails(MXNetError, lambda: kv.push(["a", "b"], [nd.ones((2,))]))
+    fails((TypeError, MXNetError), lambda: kv.push("a", 3))
+    fails((ValueError, MXNetError), lambda: kv.push("a", []))
+    fails(MXNetError, lambda: kv.pull("a"))
+
+
+def apart(kv):
+    """A second store of the same type: int keys, and the calls that are about all workers."""
+    kv.init([3, 5], [nd.ones((2,)), nd.ones((2,)) * 2])
+    out = nd.zeros((2,))
+    kv.pull(np.int64(5), out=out)
+    same(out, 2)
+    fails(MXNetError, lambda: kv.init("three", nd.ones((2,))))
+    kv._barrier()
+    assert kv.num_dead_node(4) == 0
+    if "dist" in kv.type:
+        kv.barrier_before_exit = True
+        kv.barrier_before_exit = False
+        kv._send_command_to_servers(1, "")
+        fails(NotImplementedError, lambda: kv._set_updater(lambda *given: None))
+    else:
+        fails(NotImplementedError, lambda: kv._send_command_to_servers(1, ""))
+        kv._set_updater(lambda key, grad, value: value.__isub__(grad * 2))
+        kv.push(3, nd.ones((2,)))
+        kv.pull(3, out=out)
+        same(out, -1)
+    kv.close()
+
+
+def compressed(kv, sync):
+    """2bit codes with what is left over; types other than float32 travel as they are."""
+    n = kv.num_workers
+    if "dist" not in kv.type and "device" not in kv.type:
+        fails(MXNetError, lambda: kv.set_gradient_compression({"type": "2bit", "threshold": 0.5}))
+        return
+    fails(MXNetError, lambda: kv.set_gradient_compression({"type": "3bit"}))
+    kv.set_gradient_compression({"type": "2bit", "threshold": 0.5})
+    kv.init("codes", nd.zeros((3,)))
+    out = nd.zeros((3,))
+    for wanted in ([0, 0.5, -0.5], [0.5, 0.5, 0]):
+        kv.push("codes", nd.array([0.25, 0.75, -0.5 if wanted[2] else 0]))
+        kv.pull("codes", out=out)
+        assert out.asnumpy().tolist() == [one * (n if sync else 1) for one in wanted]
+        if n > 1:
+            kv.barrier()
+
+
+def by_rows(kv, sync):
+    """row_sparse values: rows pushed, rows asked for in any order, several outs."""
+    n = kv.num_workers
+    kv.init("rows", nd.zeros((6, 2)).tostype("row_sparse"))
+    grad = nd.sparse.row_sparse_array((np.ones((2, 2), "float32"), [1, 4]), shape=(6, 2))
+    kv.push("rows", grad)
+    outs = [nd.zeros((6, 2), stype="row_sparse") for _ in range(2)]
+    kv.row_sparse_pull("rows", out=outs, row_ids=[nd.array([4, 1, 4]), nd.array([0, 4])])
+    total = n if sync else 1
+    assert outs[0].asnumpy()[:, 0].tolist() == [0, total, 0, 0, total, 0]
+    assert outs[1].asnumpy()[:, 0].tolist() == [0, 0, 0, 0, total, 0]
+    fails(MXNetError, lambda: kv.row_sparse_pull("rows", out=nd.zeros((6, 2)),
+                                                row_ids=nd.array([0])))
+
+
+def kept_states(kv, sync, folder):
+    """What an optimizer has gathered goes to a file and comes back, the optimizer with it."""
+    kv.init("w", nd.zeros((4,)))
+    kv.set_optimizer(opt.SGD(learning_rate=1.0, momentum=0.5))
+    weight = nd.zeros((4,))
+    for dump in (False, True):
+        moved = []
+        file = f"{folder}/{kv.rank}.{dump}.states"
+        for _ in range(2):
+            kv.pull("w", out=weight)
+            before = weight.asnumpy()
+            if kv.num_workers > 1:
+                kv.barrier()
+            if moved:
+                kv.load_optimizer_states(file)
+            else:
+                kv.save_optimizer_states(file, dump_optimizer=dump)
+            if kv.num_workers > 1:
+                kv.barrier()
+            kv.pushpull("w", nd.ones((4,)), out=weight)
+            moved.append(weight.asnumpy() - before)
+            if kv.num_workers > 1:
+                kv.barrier()
+        assert not sync or (moved[0] == moved[1]).all(), moved  # the same step again
+    fails((OSError, MXNetError), lambda: kv.load_optimizer_states(f"{folder}/none"))
 
 
 def optimized(kv, sync):

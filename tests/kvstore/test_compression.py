@@ -16,7 +16,7 @@ ORACLE = Path(__file__).parents[1] / "oracle"
 RECORDED = json.loads((ORACLE / "compression.json").read_text())
 sys.path.append(str(ORACLE))
 
-from compression import SIZE, THRESHOLD, gradients  # noqa: E402
+from compression import RULES, SIZE, THRESHOLD, gradients  # noqa: E402
 
 
 def test_device_store_gives_what_mxnet_gave() -> None:
@@ -179,6 +179,36 @@ for gradient in gradients(kv.rank):
     found.append((out.asnumpy() / THRESHOLD).astype(int).tolist())
 print(json.dumps(found))
 """
+
+
+WITH_RULES = """
+sys.path.append(os.environ["ORACLE"])
+from compression import RULES, SIZE, THRESHOLD, gradients, start
+import json
+for rule in RULES:
+    kv = mx.kv.create("dist_sync")
+    kv.set_gradient_compression({"type": "2bit", "threshold": THRESHOLD})
+    kv.init("w", nd.array(start()))
+    kv.set_optimizer(mx.optimizer.create(rule, **RULES[rule]))
+    found = []
+    for gradient in gradients(kv.rank):
+        out = nd.zeros((SIZE,))
+        kv.pushpull("w", nd.array(gradient), out=out)
+        found.append(out.asnumpy().tolist())
+    kv.barrier()
+    kv.close()
+    print(json.dumps([rule, found]))
+"""
+
+
+def test_optimizers_on_servers_give_what_mxnets_gave() -> None:
+    with Job(WITH_RULES, workers=2, servers=1, env={"ORACLE": str(ORACLE)}) as job:
+        job.succeed(60)
+        for rank in range(2):
+            found = dict(map(json.loads, job.text(f"worker {rank}").splitlines()))
+            assert set(found) == set(RULES)
+            for rule, values in found.items():
+                np.testing.assert_allclose(values, RECORDED[f"dist_sync {rule}"], 0, 1e-6)
 
 
 def test_a_job_gives_what_mxnets_job_gave() -> None:

@@ -16,33 +16,37 @@ DIST = ("dist", "dist_sync", "dist_async", "dist_device_sync", "dist_sync_device
 SCRIPT = f"""
 sys.path.append({str(HERE)!r})
 from conformance import check
-kv = mx.kv.create(os.environ["STORE"])
-assert kv.type == os.environ["STORE"]
-check(kv)
+def make():
+    kv = mx.kv.create(os.environ["STORE"])
+    assert kv.type == os.environ["STORE"]
+    return kv
+check(make, os.environ["FOLDER"])
 """
 
 
 @pytest.mark.parametrize("name", LOCAL)
-def test_one_process(name: str) -> None:
-    check(kvstore.create(name))
+def test_one_process(name: str, tmp_path: Path) -> None:
+    check(lambda: kvstore.create(name), tmp_path)
 
 
-def test_nccl() -> None:
+def test_nccl(tmp_path: Path) -> None:
     if num_gpus():
-        check(kvstore.create("nccl"))
+        check(lambda: kvstore.create("nccl"), tmp_path)
     else:
         with pytest.raises(NotForThisError, match="use 'device'"):
             kvstore.create("nccl")
 
 
 @pytest.mark.parametrize("name", DIST)
-def test_a_job(name: str) -> None:
-    with Job(SCRIPT, workers=2, servers=2, env={"STORE": name}) as job:
+def test_a_job(name: str, tmp_path: Path) -> None:
+    env = {"STORE": name, "FOLDER": str(tmp_path)}
+    with Job(SCRIPT, workers=2, servers=2, env=env) as job:
         job.succeed(60)
 
 
-def test_a_job_under_p3() -> None:
-    env = {"STORE": "dist_sync", "DMLC_PS_VAN_TYPE": "p3", "MXNET_KVSTORE_SLICE_THRESHOLD": "9999"}
+def test_a_job_under_p3(tmp_path: Path) -> None:
+    env = {"STORE": "dist_sync", "DMLC_PS_VAN_TYPE": "p3", "MXNET_KVSTORE_SLICE_THRESHOLD": "9999",
+           "FOLDER": str(tmp_path)}
     with Job(SCRIPT, workers=2, servers=2, env=env) as job:
         job.succeed(60)
 
@@ -60,15 +64,14 @@ mx.kv.create("dist_sync").barrier()
         assert "P3 (DMLC_PS_VAN_TYPE=p3, --p3) is for synchronous types" in job.text("worker 0")
 
 
-def test_a_store_of_ones_own() -> None:
+def test_a_store_of_ones_own(tmp_path: Path) -> None:
     @kvstore.KVStoreBase.register
     class OwnStore(kvstore.TestStore):
         pass
 
     try:
-        kv = kvstore.create("ownstore")
-        assert type(kv) is OwnStore
-        check(kv)
+        assert type(kvstore.create("ownstore")) is OwnStore
+        check(lambda: kvstore.create("ownstore"), tmp_path)
         with pytest.raises(ValueError, match="did you mean 'ownstore'"):
             kvstore.create("ownstor")
     finally:

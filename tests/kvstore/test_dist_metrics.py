@@ -123,3 +123,25 @@ def test_the_table_of_a_job_names_the_slow_worker(tmp_path):
         assert "most waited for: worker 1" in job.text("scheduler")
     gone = subprocess.run(command, capture_output=True, text=True)
     assert gone.returncode == 75 and "no scheduler at" in gone.stderr
+
+
+EPOCHS = """
+kv = mx.kv.create("dist_sync")
+kv.init("w", nd.zeros((4,)))
+for epoch in range(2):
+    value = nd.ones((4,))
+    kv.pushpull("w", value)
+    value.wait_to_read()
+    kv.barrier()
+while not os.path.exists(os.environ["GO"]):
+    time.sleep(0.05)
+"""
+
+
+def test_a_line_after_each_epoch_that_ends_with_a_barrier(tmp_path):
+    go = tmp_path / "go"
+    env = {"MINIGLUON_STATS": "600", "GO": str(go), "PS_HEARTBEAT_INTERVAL": "0.1"}
+    with Job(EPOCHS, workers=2, servers=1, env=env) as job:
+        job.wait_for("scheduler", "barrier 2: step 2; in 64 B; out 64 B; wait ", 60)
+        go.touch()
+        job.succeed(30)

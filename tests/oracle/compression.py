@@ -2,7 +2,8 @@
 
 Run by hand with a Python that has mxnet 1.9.1: ``python tests/oracle/compression.py``. The same
 pushes go through a store of type 'device' with two devices and through a job of two workers and one
-server, one device a worker. Values are recorded in units of the threshold.
+server, one device a worker. Values are recorded in units of the threshold; those of jobs whose
+server runs an optimizer (`RULES`) as they are.
 """
 import json
 import os
@@ -13,8 +14,11 @@ from pathlib import Path
 
 import numpy as np
 
+RULE = os.environ.get("COMPRESSION_RULE", "")  # what the server of this job runs
 FILE = Path(__file__).with_name("compression.json")
 SIZE, STEPS, THRESHOLD = 37, 6, 0.5
+RULES = {"sgd": {"learning_rate": 0.1, "momentum": 0.9, "wd": 0.01},
+         "adam": {"learning_rate": 0.01}, "rmsprop": {"learning_rate": 0.01}}
 
 
 def gradients(worker):
@@ -22,9 +26,15 @@ def gradients(worker):
     return [rng.normal(0, 0.5, SIZE).astype("float32") for _ in range(STEPS)]
 
 
+def start():
+    return np.linspace(-1, 1, SIZE).astype("float32")
+
+
 def pull(mx, kv):
     out = mx.nd.zeros((SIZE,))
     kv.pull("w", out)
+    if RULE:
+        return out.asnumpy().tolist()
     return (out.asnumpy() / THRESHOLD).astype(int).tolist()
 
 
@@ -42,7 +52,9 @@ def of_devices(mx):
 def worker(mx):
     kv = mx.kv.create("dist_sync")
     kv.set_gradient_compression({"type": "2bit", "threshold": THRESHOLD})
-    kv.init("w", mx.nd.zeros((SIZE,)))
+    kv.init("w", mx.nd.array(start()) if RULE else mx.nd.zeros((SIZE,)))
+    if RULE:
+        kv.set_optimizer(mx.optimizer.create(RULE, **RULES[RULE]))
     found = []
     for gradient in gradients(kv.rank):
         kv.push("w", mx.nd.array(gradient))
@@ -52,12 +64,13 @@ def worker(mx):
         print(json.dumps(found), flush=True)
 
 
-def job():
+def job(rule=""):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     env = {**os.environ, "DMLC_PS_ROOT_URI": "127.0.0.1", "DMLC_NODE_HOST": "127.0.0.1",
-           "DMLC_PS_ROOT_PORT": str(port), "DMLC_NUM_WORKER": "2", "DMLC_NUM_SERVER": "1"}
+           "DMLC_PS_ROOT_PORT": str(port), "DMLC_NUM_WORKER": "2", "DMLC_NUM_SERVER": "1",
+           "COMPRESSION_RULE": rule}
     roles = [subprocess.Popen([sys.executable, __file__], env={**env, "DMLC_ROLE": role},
                               stdout=subprocess.PIPE, text=True)
              for role in ("scheduler", "server", "worker", "worker")]
@@ -71,5 +84,6 @@ if __name__ == "__main__":
     if os.environ.get("DMLC_ROLE") == "worker":
         worker(mxnet)
     else:
-        recorded = {"mxnet": mxnet.__version__, "device": of_devices(mxnet), "dist_sync": job()}
+        recorded = {"mxnet": mxnet.__version__, "device": of_devices(mxnet), "dist_sync": job(),
+                    **{f"dist_sync {rule}": job(rule) for rule in RULES}}
         FILE.write_text(json.dumps(recorded) + "\n")

@@ -249,6 +249,8 @@ class SchedulerLoop(Loop):
         self.job = job
         self.endpoint = None if job.metrics is None else Endpoint(job.metrics)
         self._shown = self._pictured = clock()
+        self._epoch, self._awaited = 0, 0  # the last barrier; reports until a line says so
+        self._known: dict[str, say.Report] = {}
         if self.endpoint is not None:
             self.log("warning", f"status at http://127.0.0.1:{self.endpoint.port}/, Prometheus at "
                      f"http://127.0.0.1:{self.endpoint.port}/metrics")
@@ -264,6 +266,15 @@ class SchedulerLoop(Loop):
         if self.job.stats and now - self._shown >= self.job.stats:
             self._shown = now
             self.log("stats", self.machine.picture(now).line())
+        if self.job.stats and self.machine.passed > self._epoch:
+            self._epoch, self._awaited = self.machine.passed, 2  # the next may be on its way
+            self._known = dict(self.machine.reports)
+        reports = self.machine.reports
+        if self._awaited and len(reports) == self.job.servers and all(
+                report is not self._known.get(uid) for uid, report in reports.items()):
+            self._awaited, self._known = self._awaited - 1, dict(reports)
+            if not self._awaited:
+                self.log("stats", f"barrier {self._epoch}: {self.machine.picture(now).line()}")
 
     def close(self) -> None:
         """The last line, and the end of what is shown."""

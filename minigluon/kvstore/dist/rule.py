@@ -55,6 +55,9 @@ class Rule(Protocol):
     def set_state(self, key: Key, part: int, state: Any) -> None:
         """Take over the state of a part."""
 
+    def forget_states(self) -> None:
+        """Have no states, as before the first update."""
+
     def counts(self) -> dict[Key, int]:
         """How often each key has been updated."""
 
@@ -96,6 +99,12 @@ class OptimizerRule:
     def set_state(self, key: Key, part: int, state: Any) -> None:
         """Take over a state of raw arrays."""
         self._updater(part).states[key] = _wrapped(state)
+
+    def forget_states(self) -> None:
+        """Have no states, as before the first update."""
+        for updater in self._updaters.values():
+            updater.states.clear()
+            updater.states_synced.clear()
 
     def counts(self) -> dict[Key, int]:
         """Updates of each key (the parts of a key agree)."""

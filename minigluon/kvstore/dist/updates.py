@@ -180,6 +180,8 @@ class Updates:
         rule = self._needed(message.store, "load_optimizer_states")
         arrays = iter([item.data for item in message.items])
         try:
+            if message.layout.get("anew"):
+                rule.forget_states()
             for key, part, structure in message.layout["states"]:
                 rule.set_state(key, part, fill(structure, arrays))
         except (KeyError, TypeError, ValueError, StopIteration) as error:

@@ -335,9 +335,12 @@ class DistKVStore(KVStoreBase):
         loaded, updater = states.load(fname, optimizer)
         if updater.optimizer is not optimizer:
             self.set_optimizer(updater.optimizer)
+        pieces = list(states.cut(loaded, self._places, self._store))
+        none: dict[str, Any] = {"states": [], "anew": True}  # what the file lacks has no state
+        self._everywhere(say.LoadStates(0, self._store, none, ()), "loading optimizer states")
         waits = [
             self._client.request(_server(server), message, "loading optimizer states")
-            for server, message in states.cut(loaded, self._places, self._store)
+            for server, message in pieces
         ]
         for pending in waits:
             self._client.wait(pending)
