@@ -8,8 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from dist_jobs import Job
 
 from minigluon import nd
+from minigluon.device.cpu import native
 
 ROOT = Path(__file__).parents[2]
 JOB = str(ROOT / "tests" / "jobs" / "mlp_job.py")
@@ -75,3 +77,55 @@ def test_dist_async_learns(tmp_path):
                     "--momentum", 0, "--test")
     accuracy = float(re.search(r"test accuracy: ([\d.]+)", output).group(1))
     assert accuracy >= 0.90
+
+
+BIG = """
+import hashlib
+from minigluon import autograd, gluon
+from minigluon.gluon import nn
+calls = []
+kv = mx.kv.create("dist_sync")
+for name in ("push", "pull", "pushpull"):
+    def noted(key, *args, name=name, method=getattr(kv, name), **kwargs):
+        calls.append((name, len(key)))
+        return method(key, *args, **kwargs)
+    setattr(kv, name, noted)
+mx.random.seed(3)
+net = nn.HybridSequential(prefix="net_")
+with net.name_scope():
+    for _ in range(3):
+        net.add(nn.Dense(1200, activation="tanh", in_units=1200))
+net.initialize(mx.init.Xavier())
+net.hybridize()
+trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1, "momentum": 0.5},
+                        kvstore=kv, update_on_kvstore=os.environ["THERE"] == "1")
+random = np.random.RandomState(kv.rank)
+for step in range(8):
+    x = nd.array(random.normal(size=(4, 1200)))
+    with autograd.record():
+        loss = (net(x) ** 2).sum()
+    loss.backward()
+    trainer.step(8)
+nd.waitall()
+digest = hashlib.sha256(b"".join(p.data().asnumpy().tobytes()
+                                 for p in net.collect_params().values())).hexdigest()
+print(digest, ("push", 2) in calls, ("pushpull", 2) in calls, ("pushpull", 6) in calls)
+"""
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_sending_while_backward_computes_gives_the_same_bits(there):
+    def run_job(ahead):
+        env = {"MINIGLUON_RUN_AHEAD": str(ahead), "MINIGLUON_RUN_AHEAD_US": "0",
+               "THERE": str(int(there))}
+        with Job(BIG, workers=2, servers=2, env=env) as job:
+            job.succeed(90)
+            found = [job.text(f"worker {rank}").split() for rank in range(2)]
+        assert found[0][0] == found[1][0]
+        return found[0]
+
+    ahead, after = run_job(1), run_job(0)
+    assert ahead[0] == after[0]
+    assert after[1:] == (["False", "False", "True"] if there else ["False", "True", "False"])
+    if there and native.enabled and len(os.sched_getaffinity(0)) > 1:
+        assert ahead[1] == "True"
