@@ -42,9 +42,9 @@ def is_training() -> bool:
     return tape.state.training
 
 
-def set_recording(is_record: bool) -> bool:
+def set_recording(is_recording: bool) -> bool:
     """Switch recording; returns what it was."""
-    before, tape.state.recording = tape.state.recording, bool(is_record)
+    before, tape.state.recording = tape.state.recording, bool(is_recording)
     return before
 
 

@@ -180,3 +180,16 @@ def test_files_say_what_mxnet_reads() -> None:
         assert grad.asnumpy().tolist() == [slope] * 2
     nan = mx.nd.array([np.nan])
     assert mx.nd.contrib.allclose(nan, nan).asscalar() == 1
+
+
+def test_settings_that_change_nothing_are_taken() -> None:
+    x = mx.nd.array([[1, 2]])
+    assert mx.nd.log_softmax(x, use_length=False).shape == (1, 2)
+    with pytest.raises(TypeError, match="use_length"):
+        mx.nd.log_softmax(x, use_length=True)
+    norm = mx.sym.BatchNorm(mx.sym.var("x"), min_calib_range=None, name="n")
+    assert "calib" not in norm.tojson()
+    data = mx.sym.var("x")
+    assert data.expand_dims(axis=1, inplace=True).infer_shape(x=(2, 3))[1] == [(2, 1, 3)]
+    assert data.flatten(inplace=True).infer_shape(x=(2, 3, 4))[1] == [(2, 12)]
+    assert data.squeeze(axis=0, inplace=True).infer_shape(x=(1, 3))[1] == [(3,)]

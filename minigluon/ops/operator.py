@@ -26,6 +26,12 @@ InferDType = Callable[[DTypes, Attrs], tuple[DTypes, DTypes]]
 
 _SERVICES = ("rng", "training", "device")
 
+# Attributes that MXNet's operators have, and the values with which they change nothing here.
+_IDLE: dict[str, tuple[Any, ...]] = {
+    "is_int": (True, False), "max_calib_range": (None,), "min_calib_range": (None,),
+    "sparse_grad": (True, False), "use_length": (None, False),
+}
+
 registry: dict[str, Operator] = {}
 
 
@@ -215,7 +221,8 @@ class Operator:
                 try:
                     attrs[name] = parsers[name](value)
                 except KeyError:
-                    raise self._unknown(name) from None
+                    if value not in _IDLE.get(name, ()):
+                        raise self._unknown(name) from None
         for name in self.required:
             if name not in attrs:
                 raise ArgumentError(

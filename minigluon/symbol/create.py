@@ -276,7 +276,8 @@ def _attach_operators() -> None:
     Symbol.__ne__ = forward("not_equal", True)  # type: ignore[method-assign, assignment]
     for name, function_ in {"__neg__": lambda self: binary("multiply", self, -1.0),
                             "__abs__": lambda self: _call("abs", self),
-                            "reshape": _reshape, "split_v2": split_v2, "astype": _astype}.items():
+                            "reshape": _reshape, "split_v2": split_v2, "expand_dims": _expand_dims,
+                            "flatten": _flatten, "squeeze": _squeeze, "astype": _astype}.items():
         setattr(Symbol, name, function_)
     for name, op in methods():
         if name not in Symbol.__dict__:
@@ -292,6 +293,21 @@ def _reshape(self: Symbol, *shape: Any, **kwargs: Any) -> Symbol:
     if shape:
         kwargs["shape"] = shape if isinstance(shape[0], int) else shape[0]
     return create("reshape", find_operator("Reshape"), (self,), kwargs)
+
+
+def _expand_dims(self: Symbol, axis: int, inplace: bool = False, **kwargs: Any) -> Symbol:
+    """The array with an axis of size 1 at `axis`; `inplace` means nothing to a Symbol."""
+    return create("expand_dims", find_operator("expand_dims"), (self,), {"axis": axis, **kwargs})
+
+
+def _flatten(self: Symbol, inplace: bool = False, **kwargs: Any) -> Symbol:
+    """The array with two axes: the first, and all others as one."""
+    return create("flatten", find_operator("Flatten"), (self,), kwargs)
+
+
+def _squeeze(self: Symbol, axis: Any = None, inplace: bool = False, **kwargs: Any) -> Symbol:
+    """The array without its axes of size 1, or without those of `axis`."""
+    return create("squeeze", find_operator("squeeze"), (self,), {"axis": axis, **kwargs})
 
 
 def _astype(self: Symbol, dtype: Any, **kwargs: Any) -> Symbol:
