@@ -74,6 +74,15 @@ for _name in ("negative_binomial", "generalized_negative_binomial"):
 _add("_sample_unique_zipfian", [], {"range_max": 9, "shape": (2, 5)}, grad=False, random=True,
      bad=[([], {"range_max": 4, "shape": (2, 5)}, ArgumentValueError, "range_max 4")])
 
+# -- rotated regions -------------------------------------------------------------------------------
+
+_TURNED = _f([0, 2.5, 2.5, 4, 3, 30], [1, 3, 2, 3, 2, -45])
+_BINS = {"pooled_size": (2, 3), "spatial_scale": 0.8}
+_add("_contrib_RROIAlign", [_r(2, 3, 5, 6), _TURNED], _BINS, wrt=(0,), second_order=True,
+     bad=[([_r(2, 3, 5), _TURNED], _BINS, ShapeError, "(N, C, H, W)"),
+          ([_r(2, 3, 5, 6), _r(2, 5)], _BINS, ShapeError, "(R, 6)")])
+_add("_rotated_align_grad", [_r(2, 3, 2, 3), _r(2, 3, 5, 6), _TURNED], _BINS, wrt=(0,))
+
 # -- what matrices hold ---------------------------------------------------------------------------
 
 _SPARSE = _f([0, 1, 2], [0, 0, 3], [4, 0, 0])

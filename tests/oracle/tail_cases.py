@@ -221,6 +221,10 @@ CASES: list[Case] = [
     *(Case("random_pdf_dirichlet", [_random(4).dirichlet((1, 2, 3), (2, 2)),
                                     [[1, 2, 3], [0.5, 1.5, 2]]], (0, 1), is_log=is_log)
       for is_log in (False, True)),
+    *(Case("contrib.RROIAlign", [_IMAGES, [[0, 2.5, 2.5, 4, 3, 0], [0, 2.5, 2.5, 4, 3, 30],
+                                           [1, 3, 2, 3, 2, -45], [1, 4, 4, 6, 5, 70]]], **attrs)
+      for attrs in ({"pooled_size": (2, 2), "spatial_scale": 1.0, "sampling_ratio": 2},
+                    {"pooled_size": (1, 3), "spatial_scale": 0.7})),
     Case("contrib.BatchNormWithReLU", [(2, 3, 4, 2), (3,), (3,), (3,), [1, 2, 0.5]], (0, 1, 2),
          fix_gamma=False),
     # -- parts replaced

@@ -1,4 +1,4 @@
 """Operators on the two spatial axes of images (N, C, H, W): resized, sampled, pooled."""
-from . import deform, deform_pool, region, resample, sampler
+from . import deform, deform_pool, region, resample, rotated, sampler
 
-__all__ = ["deform", "deform_pool", "region", "resample", "sampler"]
+__all__ = ["deform", "deform_pool", "region", "resample", "rotated", "sampler"]
