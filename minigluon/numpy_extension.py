@@ -167,7 +167,8 @@ def save(file: str, arr: Any) -> None:
 
 def load(file: str) -> Any:
     """Arrays from a file, as ``np.ndarray``: a list, or a dict from names to arrays."""
-    found = _nd.load(file)
+    with np_shape():
+        found = _nd.load(file)
     _lift(list(found.values()) if isinstance(found, dict) else found)
     return found
 

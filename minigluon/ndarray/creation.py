@@ -10,6 +10,7 @@ import numpy as np
 from ..base import ArgumentError, ArgumentValueError, dtype_name
 from ..context import Context, cpu, current_context
 from ..device import device_of
+from ..npmode import is_np_shape
 from ..ops import BINARY, find_operator, split_v2_settings
 from .ndarray import NDArray, array, binary, invoke, nd_call, sparse_class
 
@@ -26,7 +27,7 @@ def _shape(shape: Any) -> tuple[int, ...]:
     except TypeError:
         raise ArgumentError(f"shape: expected an integer or a tuple of them, got {shape!r}"
                             ) from None
-    if not sizes:
+    if not sizes and not is_np_shape():
         raise ArgumentValueError("shape (): scalar arrays need np_shape semantics; use shape (1,)")
     if any(size < 0 for size in sizes):
         raise ArgumentValueError(f"shape {sizes}: sizes must not be negative")
@@ -37,8 +38,13 @@ def _fill(name: str, shape: Any, ctx: Context | None, dtype: Any, out: NDArray |
           stype: str | None = None, **more: Any) -> NDArray:
     if stype not in (None, "default"):
         return sparse_class(stype).empty(_shape(shape), ctx, dtype)  # type: ignore[no-any-return]
+    sizes, dtype = _shape(shape), dtype_name(dtype or "float32")
+    if not sizes:  # which the operators take for "one element, shape (1,)"
+        one = _fill(name, (1,), ctx, dtype, out, **more)
+        value = one.asnumpy().reshape(())
+        return NDArray(device_of(one.context).array(value, value.dtype), one.context)
     op = find_operator(name)
-    attrs = op.parse({"shape": _shape(shape), "dtype": dtype_name(dtype or "float32"), **more})
+    attrs = op.parse({"shape": sizes, "dtype": dtype, **more})
     result = invoke(op, [], attrs, out, ctx)
     assert isinstance(result, NDArray)
     return result

@@ -235,6 +235,9 @@ class _Reader:
                 not shape or any(size < 1 for size in shape)):
             raise MXNetError(f"{self.source}: array {place} has shape {shape}; an array without "
                              "values cannot be loaded")
+        if not is_np_shape() and (not shape or 0 in shape):
+            raise MXNetError(f"{self.source}: array {place} of shape {shape} was saved under "
+                             "np_shape semantics, and is loaded under them: with mx.np_shape():")
         kind, number, flag = self.unpack("iii")
         dtype = self.dtype(flag, place)
         ctx = _home(kind, number)

@@ -344,10 +344,11 @@ def operator(name: str, **settings: Any) -> Callable[[Callable[..., Any]], Opera
 
     def enter(body: Callable[..., Any]) -> Operator:
         record = Operator(name, body, **settings)
-        for key in (name, *record.aliases):
+        names = (name, *record.aliases)
+        for key in names:
             if key in registry:
                 raise ValueError(f"operator name '{key}' is taken by {registry[key]!r}")
-            registry[key] = record
+        registry.update(dict.fromkeys(names, record))
         return record
 
     return enter

@@ -312,9 +312,9 @@ def makediag(xp: Any, A: Array, *, offset: int = 0) -> Array:
 # -- triangles as vectors --------------------------------------------------------------------------
 
 def _places(xp: Any, size: int, offset: int, lower: bool) -> tuple[Array, Array]:
-    """Rows and columns of a triangle: lower, or upper for positive offsets, row by row."""
+    """Rows and columns of a triangle: lower row by row, or upper (positive offsets) by columns."""
     if offset > 0 or (offset == 0 and not lower):
-        rows, columns = xp.triu_indices(size, offset)
+        columns, rows = xp.tril_indices(size, -offset)
     else:
         rows, columns = xp.tril_indices(size, offset)
     return rows, columns
@@ -356,7 +356,7 @@ def _side(length: int) -> int:
 @operator("_linalg_extracttrian", infer=_extracttrian_shape, aliases=("linalg_extracttrian",),
           gradient=lambda F, dy, out, A, **attrs: [F._linalg_maketrian(dy, **attrs)])
 def extracttrian(xp: Any, A: Array, *, offset: int = 0, lower: bool = True) -> Array:
-    """A triangle of each matrix as a vector, row by row.
+    """A triangle of each matrix as a vector: a lower one row by row, an upper one by columns.
 
     Args:
         A: square matrices. offset: the diagonal at which the triangle begins; positive: the upper

@@ -174,3 +174,18 @@ def test_permissions_follow_the_umask_and_links_stay(tmp_path):
     link.symlink_to(target)
     nd.save(str(link), nd.ones((3,)))
     assert link.is_symlink() and nd.load(str(target))[0].shape == (3,)
+
+
+@pytest.mark.parametrize("shapes", [[(2, 0, 1), (0,)], [()], [(2, 0, 1), (0,), (), (3,)]])
+def test_arrays_without_elements_and_scalars_under_np_shape(shapes, tmp_path):
+    path = str(tmp_path / "x.nd")
+    with mx.np_shape():
+        nd.save(path, [nd.zeros(shape) for shape in shapes])
+        assert [array.shape for array in nd.load(path)] == shapes
+        one = nd.zeros(shapes[0])
+    with pytest.raises(mx.MXNetError, match="loaded under them"):
+        nd.load(path)
+    with pytest.raises(mx.MXNetError, match="only under np_shape"):
+        nd.save(path, one)
+    with pytest.raises(ValueError, match="np_shape"):
+        nd.zeros(())

@@ -91,15 +91,15 @@ _add("_linalg_makediag", [_r(2, 3)], {"offset": 1}, second_order=True,
      reference=lambda a: np.stack([np.diag(row, 1) for row in a]))
 _add("_linalg_extracttrian", [_r(2, 3, 3)], second_order=True,
      reference=lambda a: a[(slice(None), *np.tril_indices(3))])
-_add("_linalg_extracttrian", [_r(3, 3)], {"offset": 1},
-     reference=lambda a: a[np.triu_indices(3, 1)])
+_add("_linalg_extracttrian", [_r(4, 4)], {"offset": 1},
+     reference=lambda a: a.T[np.tril_indices(4, -1)])
 _add("_linalg_extracttrian", [_r(3, 3)], {"lower": False},
-     reference=lambda a: a[np.triu_indices(3)])
+     reference=lambda a: a.T[np.tril_indices(3)])
 _add("_linalg_maketrian", [_r(2, 3)], {"offset": -1}, second_order=True,
      reference=lambda a: np.stack([[[0, 0, 0], [r[0], 0, 0], [r[1], r[2], 0]] for r in a]),
      bad=[([_r(2, 4)], {}, ShapeError, "n (n + 1) / 2 elements")])
-_add("_linalg_maketrian", [_r(3)], {"lower": False},
-     reference=lambda a: np.array([[a[0], a[1]], [0, a[2]]]))
+_add("_linalg_maketrian", [_r(6)], {"lower": False},
+     reference=lambda a: np.array([[a[0], a[1], a[3]], [0, a[2], a[4]], [0, 0, a[5]]]))
 _add("_linalg_triangle", [_r(2, 3, 3)], {"lower": False, "diagonal": 0.5}, second_order=True,
      reference=lambda a: np.triu(a) * (1 - 0.5 * np.eye(3, dtype="float32")))
 _add("_linalg_transpose", [_r(2, 3, 4)], second_order=True, reference=_turned)

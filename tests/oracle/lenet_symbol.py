@@ -10,17 +10,18 @@ import importlib
 import sys
 
 
-def lenet(sym):
+def lenet(sym, widths=(20, 50, 500)):
     """Convolutions, batch norm, dropout, concatenation, a scalar operator, a loss."""
-    h = sym.Convolution(sym.var("data"), kernel=(5, 5), num_filter=20, name="conv1")
+    first, second, dense = widths
+    h = sym.Convolution(sym.var("data"), kernel=(5, 5), num_filter=first, name="conv1")
     h = sym.Activation(h, act_type="tanh", name="act1")
     h = sym.Pooling(h, pool_type="max", kernel=(2, 2), stride=(2, 2), name="pool1")
-    h = sym.Convolution(h, kernel=(5, 5), num_filter=50, no_bias=True, name="conv2")
+    h = sym.Convolution(h, kernel=(5, 5), num_filter=second, no_bias=True, name="conv2")
     h = sym.BatchNorm(h, fix_gamma=False, name="bn2")
     h = sym.relu(h)
     h = sym.Pooling(h, pool_type="max", kernel=(2, 2), stride=(2, 2), name="pool2")
     h = sym.Flatten(h)
-    h = sym.FullyConnected(h, num_hidden=500, name="fc1", attr={"__lr_mult__": "2"})
+    h = sym.FullyConnected(h, num_hidden=dense, name="fc1", attr={"__lr_mult__": "2"})
     h = sym.Dropout(h, p=0.5, name="drop")
     h = sym.FullyConnected(sym.Concat(h, h * 2, dim=1), num_hidden=10, name="fc2")
     return sym.SoftmaxOutput(h, name="softmax")

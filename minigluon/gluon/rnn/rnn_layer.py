@@ -1,6 +1,7 @@
 """Layers: whole sequences through all layers and directions in one call of operator RNN."""
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -8,7 +9,7 @@ from ... import ndarray as nd
 from ... import symbol
 from ...base import NotForThisError, ParameterMismatch
 from ...ndarray import NDArray
-from ...nn import HybridBlock, tensor_types
+from ...nn import HybridBlock, Parameter, tensor_types
 from ...ops.nn.rnn import GATES, packed
 from .cell import GRUCell, LSTMCell, RNNCell, States, made_state
 from .compose import BidirectionalCell, DropoutCell, HybridSequentialRNNCell
@@ -166,6 +167,15 @@ class _RNNLayer(HybridBlock):
             super().infer_shape(inputs, *args)
 
     # -- as cells -------------------------------------------------------------------------------
+
+    def _collect_params_with_prefix(self, prefix: str = "") -> dict[str, Parameter]:
+        """Parameters by the place of the cell they would stand in, as Gluon's files name them."""
+        dot = prefix + "." if prefix else ""
+        cell = r"\1_cell." if self._dir == 2 else ""
+        places = {dot + name: dot + re.sub(r"^([lr])(\d+)_", rf"_unfused.\2.{cell}", name)
+                  for name in self._reg_params}
+        found = super()._collect_params_with_prefix(prefix)
+        return {places.get(key, key): parameter for key, parameter in found.items()}
 
     def _cell(self, *args: Any, **kwargs: Any) -> Any:
         raise NotForThisError(f"{type(self).__name__} must override _cell")
