@@ -193,3 +193,24 @@ def test_settings_that_change_nothing_are_taken() -> None:
     assert data.expand_dims(axis=1, inplace=True).infer_shape(x=(2, 3))[1] == [(2, 1, 3)]
     assert data.flatten(inplace=True).infer_shape(x=(2, 3, 4))[1] == [(2, 12)]
     assert data.squeeze(axis=0, inplace=True).infer_shape(x=(1, 3))[1] == [(3,)]
+
+
+def test_self_exciting_events_as_in_mxnet() -> None:
+    nd = mx.nd
+    inputs = [nd.array([[1.5, 2, 3], [1, 0.5, 0.8]]), nd.array([0.2, 0.3, 0.4]),
+              nd.array([1, 2, 3]), nd.array([[0.1, 0.2, 0.3], [0, 0, 1]]),
+              nd.array([[0.6, 0.7, 0.8, 0.9]] * 2),
+              nd.array([[0, 1, 2, 1], [0, 0, 0, 2]], dtype="int32"), nd.array([3, 4]),
+              nd.array([4, 5])]
+    for array in inputs[:3]:
+        array.attach_grad()
+    with mx.autograd.record():
+        likelihood, state = nd.contrib.hawkesll(*inputs)
+        (likelihood * nd.array([1, 2])).sum().backward()
+    np.testing.assert_allclose(likelihood.asnumpy(), [-24.8811, -12.8827], atol=1e-3)
+    np.testing.assert_allclose(state.asnumpy(), [[0.0352, 0.00458, 0.00335],
+                                                 [0.09202, 0, 0.00248]], atol=1e-4)
+    for array, slopes in zip(inputs, (
+            [[-3.3382, -3.5022, -3.6667], [-4.4178, -10, -7.5005]], [-4.7555, -1.1806, -5.2902],
+            [-0.0967, -0.0073, -0.0079]), strict=False):
+        np.testing.assert_allclose(array.grad.asnumpy(), slopes, atol=1e-3)

@@ -11,6 +11,7 @@ from . import (
     detection,
     elemwise,
     fused,
+    hawkes,
     image,
     index,
     init,

@@ -83,6 +83,16 @@ _add("_contrib_RROIAlign", [_r(2, 3, 5, 6), _TURNED], _BINS, wrt=(0,), second_or
           ([_r(2, 3, 5, 6), _r(2, 5)], _BINS, ShapeError, "(R, 6)")])
 _add("_rotated_align_grad", [_r(2, 3, 2, 3), _r(2, 3, 5, 6), _TURNED], _BINS, wrt=(0,))
 
+# -- events ----------------------------------------------------------------------------------------
+
+_EVENTS = [_r(2, 3, low=0.5, high=2), _r(3, low=0.2, high=0.5), _r(3, low=1, high=3),
+           _r(2, 3, low=0, high=0.5), _r(2, 4, low=0.5, high=1),
+           np.array([[0, 1, 2, 1], [0, 0, 0, 2]], "int32"), _f(3, 4), _f(4, 5)]
+_add("_contrib_hawkesll", _EVENTS, grad=False, tolerance=1e-4,
+     bad=[([_r(2, 3), *_EVENTS[1:3], _r(2, 2), *_EVENTS[4:]], {}, ShapeError,
+           "shapes of lda and state")])
+_add("_hawkes_grad", [_r(2), *_EVENTS], grad=False)
+
 # -- what matrices hold ---------------------------------------------------------------------------
 
 _SPARSE = _f([0, 1, 2], [0, 0, 3], [4, 0, 0])
