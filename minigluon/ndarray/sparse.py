@@ -223,7 +223,7 @@ def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> N
                              f"{type(source_array).__name__}; use nd.array(x).tostype(...)")
 
 
-_space = _subspaces(_namespace(nd_call, extra=("out", "name")))["sparse"]
+_space = _subspaces(_namespace(nd_call, ("out", "name"), "_sparse_"))["sparse"]
 for _name, _function in {**{word: _BINARY[word] for word in (
         "add", "subtract", "multiply", "divide")}, **vars(_space)}.items():
     globals().setdefault(_name, _function)

@@ -90,9 +90,11 @@ def _shown(op: Operator, extra: tuple[str, ...]) -> inspect.Signature:
     return inspect.Signature(parameters)
 
 
-def namespace(call: Call, extra: tuple[str, ...] = ()) -> dict[str, Callable[..., Any]]:
-    """All operators by every name, as a dict of callables."""
-    return {name: function(op, call, name, extra) for name, op in registry.items()}
+def namespace(call: Call, extra: tuple[str, ...] = (), prefix: str = ""
+              ) -> dict[str, Callable[..., Any]]:
+    """All operators by every name that begins with `prefix`, as a dict of callables."""
+    return {name: function(op, call, name, extra) for name, op in registry.items()
+            if name.startswith(prefix)}
 
 
 class Space(SimpleNamespace):

@@ -378,6 +378,7 @@ def ftml_update(
     [0.5]
     """
     g = _decayed(xp, weight, grad, wd, rescale_grad, clip_grad)
+    beta1, beta2 = float(xp.float32(beta1)), float(xp.float32(beta2))  # see _average
     _average(xp, v, beta2, g * g)
     fresh = (xp.sqrt(v / (1 - beta2**t)) + epsilon) * ((1 - beta1**t) / lr)
     z *= beta1

@@ -61,9 +61,12 @@ Operand decayed(Writer& w, const Settings& s) {
   return clipped(w, with_decay(w, s, w(Word::mul, w.a(1), s.rescale)), s.clip);
 }
 
-// state = decay state + (1 - decay) fresh; the decay as MXNet keeps it, a float
+// A decay as MXNet keeps it, a float.
+double rounded(double decay) { return static_cast<double>(static_cast<float>(decay)); }
+
+// state = decay state + (1 - decay) fresh
 Operand average(Writer& w, Operand state, double decay, Operand fresh) {
-  decay = static_cast<double>(static_cast<float>(decay));
+  decay = rounded(decay);
   const Operand kept = w(Word::mul, state, decay);
   return w(Word::add, w(Word::mul, fresh, 1.0 - decay), kept);
 }
@@ -188,7 +191,8 @@ Program ftml(const Attrs& attrs) {
   Writer w;
   Settings s(attrs);
   s.clip = attrs.get<double>("clip_grad", -1);
-  const double beta1 = attrs.get<double>("beta1", 0.6), beta2 = attrs.get<double>("beta2", 0.999);
+  const double beta1 = rounded(attrs.get<double>("beta1", 0.6));
+  const double beta2 = rounded(attrs.get<double>("beta2", 0.999));
   const auto t = static_cast<double>(attrs.get<int64_t>("t", 1));
   const Operand g = decayed(w, s);
   const Operand v = average(w, w.a(3), beta2, w(Word::square, g));
