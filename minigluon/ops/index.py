@@ -184,9 +184,15 @@ def _pick_grad(xp: Any, grad: Array, data: Array, index: Array, *, axis: int | N
 
 # -- one-hot, where --------------------------------------------------------------------------------
 
+def _length(depth: int) -> int:
+    if depth < 0:
+        raise ArgumentValueError(f"one_hot: depth: expected 0 or more, got {depth}")
+    return depth
+
+
 @operator("one_hot", infer_dtype=attr_dtype(), gradient=no_gradient, methods=("one_hot",),
           infer=lambda shapes, attrs: (
-              shapes, [None if shapes[0] is None else (*shapes[0], attrs["depth"])]))
+              shapes, [None if shapes[0] is None else (*shapes[0], _length(attrs["depth"]))]))
 def one_hot(xp: Any, indices: Array, *, depth: int, on_value: float = 1.0,
             off_value: float = 0.0, dtype: DType = "float32") -> Array:  # type: ignore[assignment]
     """Vectors that are on_value at the index and off_value elsewhere.
@@ -201,7 +207,7 @@ def one_hot(xp: Any, indices: Array, *, depth: int, on_value: float = 1.0,
     >>> mx.nd.one_hot(mx.nd.array([1, 5]), depth=3).asnumpy().tolist()
     [[0.0, 1.0, 0.0], [0.0, 0.0, 0.0]]
     """
-    on = indices.astype("int64")[..., None] == xp.arange(depth)
+    on = indices.astype("int64")[..., None] == xp.arange(_length(depth))
     kind = xp.dtype(dtype).type
     return xp.where(on, kind(on_value), kind(off_value))
 

@@ -271,7 +271,8 @@ ARRAY["_pick_grad"] = [
     Sample([counted(3), counted(3, 4), ints(2, 9, 2)], {"axis": None}, wrt=(0,),
            second_order=True)]
 ARRAY["one_hot"] = [
-    Sample([index], {"depth": 3, **attrs}, grad=False, reference=lambda i, want=want: want)
+    Sample([index], {"depth": 3, **attrs}, grad=False, reference=lambda i, want=want: want,
+           bad=[([ints(1)], {"depth": -1}, ArgumentValueError, "depth: expected 0 or more")])
     for index, attrs, want in (
         (ints(1, 5, -1), {}, arr([0, 1, 0], [0, 0, 0], [0, 0, 0])),
         (arr([2.0], [0.0]), {"on_value": 8, "off_value": 1, "dtype": "int32"},
