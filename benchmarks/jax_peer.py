@@ -168,6 +168,19 @@ def eager(mode, threads, budget):
                    per=1000)
 
 
+def sizes(mode, threads, budget):
+    for exponent in range(1, 9):
+        x = jnp.ones(10**exponent)
+        repeat = max(1, 10 ** (5 - exponent))
+
+        def step(x=x, repeat=repeat):
+            for _ in range(repeat):
+                y = x + x
+            return y
+
+        timing.measure(f"op_1e{exponent}", step, wait, budget / 4, per=repeat)
+
+
 def elementwise(mode, threads, budget):
     keys = jax.random.split(jax.random.key(0), 5)
     arrays = [jax.random.uniform(key, (W.ELEMENTS,), minval=-1.0) for key in keys]
@@ -199,4 +212,4 @@ timing.main({"mlp_64": mlp(64), "mlp_512": mlp(512), "mlp_1": mlp(1), "mlp_8": m
              "lenet_64": lenet(64), "lenet_1": lenet(1), "lenet_8": lenet(8),
              "lenet_512": lenet(512), "resnet_train": resnet_train,
              "resnet_infer_1": resnet_infer(1), "resnet_infer_64": resnet_infer(64),
-             "op": eager, "elementwise": elementwise, "gemm": gemm, "conv": conv})
+             "op": eager, "op_sizes": sizes, "elementwise": elementwise, "gemm": gemm, "conv": conv})

@@ -18,14 +18,15 @@ def measure(name, step, wait, budget, per=1, wait_each=False):
     began = time.perf_counter()
     wait(step())
     first = time.perf_counter() - began
-    began, count = time.perf_counter(), 0
-    while count < 3 or time.perf_counter() - began < 0.3:
-        result = step()
-        count += 1
-        if time.perf_counter() - began > 2:
-            break
-    wait(result)
-    one = (time.perf_counter() - began) / count
+    # Ever more steps with a wait behind them: who only queues work would queue minutes of it.
+    count, one = 1, 0.0
+    while one * count < 0.2:
+        count *= 2
+        began = time.perf_counter()
+        for _ in range(count):
+            result = step()
+        wait(result)
+        one = (time.perf_counter() - began) / count
     steps = max(1, int(BLOCK_SECONDS / one))
     times, began = [], time.perf_counter()
     while len(times) < 3 or time.perf_counter() - began < budget:
