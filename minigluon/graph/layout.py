@@ -2,7 +2,8 @@
 
 Users see (N, C, H, W). Kernels are faster with the channels last (``NHWC``: oneDNN, large
 networks) or with sixteen samples last (``blocked``: (N / 16, C, H, W, 16), our own convolution,
-small images with few or odd channels). `assign_layout` rewrites a forward graph before its
+small images with few or odd channels; a batch that is no multiple of sixteen is filled up with
+copies of its own samples, whose gradients are 0). `assign_layout` rewrites a forward graph before its
 gradient is taken, with ordinary operators and attributes, so that the gradient graph comes out in
 the same layout by the same rules: a blocked convolution is one over (H, W, 16) with a kernel
 (KH, KW, 1).
@@ -57,11 +58,13 @@ def assign_layout(entries: Sequence[Entry], known: Mapping[Node, Desc],
     found = infer_shape(entries, {node: desc[1] for node, desc in known.items()})
     types = infer_dtype(entries, {node: desc[0] for node, desc in known.items()})
     shapes = {entry: shape for entry, shape in found.entries.items() if shape is not None}
-    images = [node for node in topological(entries) if _is_convolution(node)]
+    nodes = topological(entries)
+    images = [node for node in nodes if _is_convolution(node)]
     if not all(types.entries.get(entry) == "float32" and 0 not in shapes.get(entry, (0,))
                for node in images for entry in (*node.inputs, Entry(node, 0))):
         return list(entries)
-    return _Turning(_choose(images, shapes, training), shapes).run(entries)
+    layout = _choose(nodes, images, shapes, training)
+    return _Turning(layout, shapes).run(entries)
 
 
 def _is_convolution(node: Node) -> bool:
@@ -132,13 +135,24 @@ def _channels_first(entry: Entry, shape: Shape) -> Entry:
     return _transpose(entry, (0, 3, 1, 2))
 
 
+def _blocks(batch: int) -> int:
+    return -(-batch // _BLOCK)
+
+
 def _to_blocks(entry: Entry, shape: Shape) -> Entry:
-    split = _reshape(entry, (shape[0] // _BLOCK, _BLOCK, *shape[1:]))
+    batch, blocks = shape[0], _blocks(shape[0])
+    copies, rest = divmod(blocks * _BLOCK, batch)
+    if copies > 1 or rest:  # samples and not zeros: what follows is finite where theirs is
+        some = [_call("slice_axis", entry, axis=0, begin=0, end=rest)] if rest else []
+        entry = _call("Concat", *[entry] * copies, *some, dim=0)
+    split = _reshape(entry, (blocks, _BLOCK, *shape[1:]))
     return _transpose(split, (0, 2, 3, 4, 1))
 
 
 def _from_blocks(entry: Entry, shape: Shape) -> Entry:
-    return _reshape(_transpose(entry, (0, 4, 1, 2, 3)), shape)
+    batch, whole = shape[0], _blocks(shape[0]) * _BLOCK
+    entry = _reshape(_transpose(entry, (0, 4, 1, 2, 3)), (whole, *shape[1:]))
+    return entry if whole == batch else _call("slice_axis", entry, axis=0, begin=0, end=batch)
 
 
 def _blocked_windows(attrs: Attrs) -> Attrs:
@@ -158,10 +172,14 @@ _BLOCKED = _Layout("blocked", _to_blocks, _from_blocks, _blocked_windows,
 # -- which one -------------------------------------------------------------------------------------
 
 
-def _choose(images: Sequence[Node], shapes: Mapping[Entry, Shape], training: bool) -> _Layout:
+def _choose(nodes: Sequence[Node], images: Sequence[Node], shapes: Mapping[Entry, Shape],
+            training: bool) -> _Layout:
     """The layout in which these convolutions take less time, by measuring where it is open."""
     if not all(_may_block(node, shapes) for node in images):
         return _NHWC
+    filled = any(shapes[node.inputs[0]][0] % _BLOCK for node in images)
+    if filled and any(node.op is not None and node.op.name == "BatchNorm" for node in nodes):
+        return _NHWC  # whose statistics are those of the true samples
     total = {layout: sum(_seconds(node, shapes, layout, training) for node in images)
              for layout in (_NHWC, _BLOCKED)}
     return min(total, key=lambda layout: total[layout])
@@ -169,7 +187,8 @@ def _choose(images: Sequence[Node], shapes: Mapping[Entry, Shape], training: boo
 
 def _may_block(node: Node, shapes: Mapping[Entry, Shape]) -> bool:
     data, attrs = shapes[node.inputs[0]], node.attrs
-    return (data[0] % _BLOCK == 0 and attrs["num_group"] == 1
+    # filled up by more than half as many again, blocks win nothing
+    return (2 * _BLOCK * _blocks(data[0]) <= 3 * data[0] and attrs["num_group"] == 1
             and attrs["num_filter"] * data[1] < _MANY_CHANNELS
             and set(attrs["stride"]) <= {1} and set(attrs["dilate"]) <= {1}
             and all(p < k for p, k in zip(attrs["pad"], attrs["kernel"], strict=False)))
@@ -200,7 +219,7 @@ def _laid_out(shape: Shape, layout: _Layout) -> Shape:
     batch, channels, height, width = shape
     if layout is _NHWC:
         return batch, height, width, channels
-    return batch // _BLOCK, channels, height, width, _BLOCK
+    return _blocks(batch), channels, height, width, _BLOCK
 
 
 def _best(op: str, inputs: Sequence[Shape], output: Shape, attrs: Attrs) -> float:

@@ -109,6 +109,43 @@ std::unique_ptr<Step> make_slice_axis(const std::vector<Desc>& in, const std::ve
   return begin < 0 ? nullptr : cut(in[0], out, axis, false, begin);
 }
 
+// The gradient of slice_axis: zeros, but for the piece that was cut out.
+class Placed final : public Step {
+ public:
+  Placed(int64_t rows, int64_t whole, int64_t start, int64_t length)
+      : rows_(rows), whole_(whole), start_(start), length_(length) {}
+  void run(const void* const* in, void* const* out, void*) override {
+    const char* from = static_cast<const char*>(in[0]);
+    char* to = static_cast<char*>(out[0]);
+    parallel_for(rows_, 3 + 0.05 * static_cast<double>(whole_), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        char* row = to + i * whole_;
+        std::memset(row, 0, static_cast<size_t>(start_));
+        std::memcpy(row + start_, from + i * length_, static_cast<size_t>(length_));
+        std::memset(row + start_ + length_, 0, static_cast<size_t>(whole_ - start_ - length_));
+      }
+    });
+  }
+
+ private:
+  int64_t rows_, whole_, start_, length_;  // all but rows_ in bytes
+};
+
+std::unique_ptr<Step> make_slice_axis_grad(const std::vector<Desc>& in,
+                                           const std::vector<Desc>& out, const Attrs& attrs) {
+  const int64_t axis = attrs.get<int64_t>("axis", 0);
+  int64_t rows = 0, bytes = 0;
+  if (in[0].dtype != out[0].dtype || in[0].ndim() != out[0].ndim() || in[0].size() == 0 ||
+      !around(out[0], axis, &rows, &bytes)) {
+    return nullptr;
+  }
+  int64_t begin = attrs.get<int64_t>("begin", 0);
+  if (begin < 0) begin += size_at(out[0], axis);
+  if (begin < 0 || begin + size_at(in[0], axis) > size_at(out[0], axis)) return nullptr;
+  return std::make_unique<Placed>(rows, size_at(out[0], axis) * bytes, begin * bytes,
+                                  size_at(in[0], axis) * bytes);
+}
+
 std::unique_ptr<Step> make_split(const std::vector<Desc>& in, const std::vector<Desc>& out,
                                  const Attrs& attrs) {
   for (const Desc& one : out)
@@ -128,6 +165,7 @@ MG_KERNEL("Concat", make_concat);
 MG_KERNEL("_rnn_param_concat", make_concat);
 MG_KERNEL("_split_like", make_split_like);
 MG_KERNEL("slice_axis", make_slice_axis);
+MG_KERNEL("_slice_axis_grad", make_slice_axis_grad);
 MG_KERNEL("SliceChannel", make_split);
 
 }  // namespace

@@ -45,12 +45,12 @@ def plain() -> HybridBlock:
 class Residual(HybridBlock):
     """Two branches that meet by addition, two by Concat, and one that leaves as it is."""
 
-    def __init__(self) -> None:
+    def __init__(self, normal: bool = True) -> None:
         super().__init__()
         with self.name_scope():
             self.one = Conv2D(4, 3, padding=1)
             self.two = Conv2D(4, 3, padding=1, use_bias=False)
-            self.norm = BatchNorm()
+            self.norm = BatchNorm() if normal else Activation("sigmoid")
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
         a, b = self.one(x), self.norm(self.two(x))
@@ -81,7 +81,22 @@ def run(net: HybridBlock, x: Array, train: bool = True) -> list[Array]:
 @pytest.mark.parametrize("train", [True, False])
 def test_results_stay(make: Any, kind: Any, train: bool, monkeypatch: Any) -> None:
     monkeypatch.setattr(layout, "_choose", lambda *_: kind)
-    x = np.random.default_rng(3).standard_normal((16, 2, 8, 8)).astype("float32")
+    stay(make, 16, train)
+
+
+@needs_onednn
+@pytest.mark.parametrize("make", [lenet, lambda: Residual(normal=False)])
+@pytest.mark.parametrize("batch", [4, 11, 20])
+@pytest.mark.parametrize("train", [True, False])
+def test_results_stay_where_blocks_are_filled_up(make: Any, batch: int, train: bool,
+                                                 monkeypatch: Any) -> None:
+    monkeypatch.setattr(layout, "_choose", lambda *_: BLOCKED)
+    stay(make, batch, train)
+
+
+def stay(make: Any, batch: int, train: bool) -> None:
+    """Hybridized, a net of `make` gives what it gave before."""
+    x = np.random.default_rng(3).standard_normal((batch, 2, 8, 8)).astype("float32")
     mx.random.seed(7)
     net = make()
     net.initialize(mx.init.Xavier())
@@ -143,17 +158,34 @@ def test_left_alone(change: str) -> None:
 
 
 @needs_onednn
-def test_blocks_are_for_few_channels_and_whole_blocks() -> None:
+def test_blocks_are_for_few_channels_and_batches_worth_filling_up() -> None:
     def node(batch: int, channels: int, **attrs: Any) -> tuple[Node, dict[Entry, Any]]:
         x, w = Entry(Node(None, "x"), 0), Entry(Node(None, "w"), 0)
         y = F.Convolution(x, w, kernel=(3, 3), num_filter=8, no_bias=True, **attrs)
         return y.node, {x: (batch, channels, 8, 8)}
 
     assert layout._may_block(*node(32, 3))
-    assert not layout._may_block(*node(30, 3))
+    assert layout._may_block(*node(30, 3))
+    assert layout._may_block(*node(11, 3))
+    assert not layout._may_block(*node(8, 3))
+    assert not layout._may_block(*node(20, 3))
     assert not layout._may_block(*node(32, 1024))
     assert not layout._may_block(*node(32, 4, num_group=2))
     assert not layout._may_block(*node(32, 3, stride=(2, 2)))
+
+
+@needs_onednn
+@pytest.mark.parametrize("batch", [12, 16])
+def test_a_normalised_batch_is_not_filled_up(batch: int, monkeypatch: Any) -> None:
+    monkeypatch.setattr(layout, "_seconds", lambda node, shapes, kind, training: kind is NHWC)
+    x, w, *rest = (Node(None, name) for name in ("x", "w", "gamma", "beta", "mean", "var"))
+    y = F.Convolution(Entry(x, 0), Entry(w, 0), kernel=(3, 3), num_filter=4, no_bias=True)
+    y = F.BatchNorm(y, *(Entry(node, 0) for node in rest))
+    known = {x: ("float32", (batch, 2, 8, 8)), w: ("float32", (4, 2, 3, 3)),
+             **{node: ("float32", (4,)) for node in rest}}
+    nodes = topological(assign_layout([y], known))
+    [conv] = [node for node in nodes if node.op and node.op.name == "Convolution"]
+    assert len(conv.attrs["kernel"]) == (3 if batch == 16 else 2)
 
 
 @needs_onednn
