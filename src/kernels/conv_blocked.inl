@@ -5,6 +5,8 @@ typedef float Lane __attribute__((vector_size(MG_WIDTH)));
 typedef float LooseLane __attribute__((vector_size(MG_WIDTH), aligned(4), may_alias));
 constexpr int kLanes = MG_WIDTH / 4;
 constexpr int kParts = kBlock / kLanes;
+// Floats of dy that stay in the first cache (32 KB at least) beside the rows of data they meet.
+constexpr int64_t kRowsInCache = 5120;
 // Accumulators kept in registers at once: 32 vector registers with AVX-512, 16 before.
 constexpr int kAccumulators = MG_WIDTH == 64 ? 25 : 10;
 
@@ -119,7 +121,10 @@ MG_INLINE void tap_row(const Correlation& g, const float* image, const float* dy
 template <int FT>
 void weights_of(const Correlation& g, const float* in, const float* dy, float* sums, int64_t c0,
                 int64_t c1) {
-  const int64_t row = g.kw * kBlock, at_once = std::max<int64_t>(1, 5000 / (g.out_w * kBlock * FT));
+  const int64_t row = g.kw * kBlock;
+  const int64_t fitting = std::max<int64_t>(1, kRowsInCache / (g.out_w * kBlock * FT));
+  const int64_t groups = (g.out_h + fitting - 1) / fitting;
+  const int64_t at_once = (g.out_h + groups - 1) / groups;  // no group much shorter than others
   const int64_t image = g.height * g.pitch * kBlock;
   for (int64_t b = 0; b < g.blocks; ++b) {
     for (int64_t top = 0; top < g.out_h; top += at_once) {

@@ -29,6 +29,7 @@ struct Window {
   Kind kind;
   bool include_pad;
   bool apart, covers;  // no two windows overlap; together they meet every element
+  bool two;            // windows of 2 by 2 side by side, all within the image
 
   inline __attribute__((always_inline)) Cut cut(int64_t y, int64_t x) const {
     const int64_t top = y * step_y - pad_y, left = x * step_x - pad_x;
@@ -104,6 +105,8 @@ bool read_window(const Desc& x, const Desc& y, const Attrs& attrs, Window& w) {
   w.apart = w.kh <= w.step_y && w.kw <= w.step_x;
   w.covers = w.kh == w.step_y && w.kw == w.step_x && w.out_h * w.kh == w.height &&
              w.out_w * w.kw == w.width && w.pad_y == 0 && w.pad_x == 0;
+  w.two = w.kh == 2 && w.kw == 2 && w.step_y == 2 && w.step_x == 2 && w.pad_y == 0 &&
+          w.pad_x == 0 && 2 * w.out_h <= w.height && 2 * w.out_w <= w.width;
   // every window must meet the image (rounding up can make one that does not)
   return (w.out_h - 1) * w.step_y - w.pad_y < w.height &&
          (w.out_w - 1) * w.step_x - w.pad_x < w.width && w.pad_y < w.kh && w.pad_x < w.kw;
@@ -111,11 +114,7 @@ bool read_window(const Desc& x, const Desc& y, const Attrs& attrs, Window& w) {
 
 class Pool final : public Step {
  public:
-  explicit Pool(const Window& window) : window_(window) {
-    two_ = window.inner == 1 && window.kind == Kind::max && window.kh == 2 && window.kw == 2 &&
-           window.step_y == 2 && window.step_x == 2 && window.pad_y == 0 && window.pad_x == 0 &&
-           2 * window.out_h <= window.height && 2 * window.out_w <= window.width;
-  }
+  explicit Pool(const Window& window) : window_(window) {}
 
   void run(const void* const* in, void* const* out, void*) override {
     const Window& w = window_;
@@ -123,7 +122,8 @@ class Pool final : public Step {
     float* to = static_cast<float*>(out[0]);
     const int64_t image = w.height * w.width * w.inner, result = w.out_h * w.out_w * w.inner;
     const double cost = static_cast<double>(image) * (w.inner < 8 ? 1.0 : 0.2);
-    const auto run = two_ ? forward_two_of : forward_of;
+    const bool pairs = w.two && w.inner == 1 && w.kind == Kind::max;
+    const auto run = pairs ? forward_two_of : forward_of;
     parallel_for(w.outer, cost, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) run(w, from + i * image, to + i * result);
     });
@@ -131,7 +131,6 @@ class Pool final : public Step {
 
  private:
   Window window_;
-  bool two_;
 };
 
 class PoolGrad final : public Step {

@@ -43,13 +43,25 @@ MG_INLINE void forward_window(const Window& w, const Cut& cut, const float* imag
   }
 }
 
-void forward(const Window& w, const float* image, float* out) {
+// What of window (y, x) lies in the image; Two: windows of 2 by 2 side by side, all within it.
+template <bool Two>
+MG_INLINE Cut cut_of(const Window& w, int64_t y, int64_t x) {
+  return Two ? Cut{2 * y, 2 * y + 2, 2 * x, 2 * x + 2, 4.0f, false} : w.cut(y, x);
+}
+
+template <bool Two>
+MG_INLINE void forward_image(const Window& w, const float* image, float* out) {
   for (int64_t y = 0; y < w.out_h; ++y) {
     for (int64_t x = 0; x < w.out_w; ++x) {
-      forward_window(w, w.cut(y, x), image, out);
+      forward_window(w, cut_of<Two>(w, y, x), image, out);
       out += w.inner;
     }
   }
+}
+
+void forward(const Window& w, const float* image, float* out) {
+  if (w.two) return forward_image<true>(w, image, out);
+  forward_image<false>(w, image, out);
 }
 
 // The first element of the window that equals the maximum gets the gradient.
@@ -97,15 +109,15 @@ MG_INLINE void sum_window(const Window& w, const Cut& cut, const float* dy, floa
   }
 }
 
-template <bool Apart>
+template <bool Apart, bool Two>
 MG_INLINE void backward_image(const Window& w, const float* dy, const float* image,
                               const float* best, float* dx) {
   for (int64_t y = 0; y < w.out_h; ++y) {
     for (int64_t x = 0; x < w.out_w; ++x) {
       if (w.kind == Kind::max) {
-        max_window<Apart>(w, w.cut(y, x), dy, image, best, dx);
+        max_window<Apart>(w, cut_of<Two>(w, y, x), dy, image, best, dx);
       } else {
-        sum_window<Apart>(w, w.cut(y, x), dy, dx);
+        sum_window<Apart>(w, cut_of<Two>(w, y, x), dy, dx);
       }
       dy += w.inner;
       best += w.inner;
@@ -115,10 +127,12 @@ MG_INLINE void backward_image(const Window& w, const float* dy, const float* ima
 
 void backward(const Window& w, const float* dy, const float* image, const float* best, float* dx) {
   if (!w.covers) std::memset(dx, 0, w.height * w.width * w.inner * sizeof(float));
-  if (w.apart) {
-    backward_image<true>(w, dy, image, best, dx);
+  if (w.two) {
+    backward_image<true, true>(w, dy, image, best, dx);
+  } else if (w.apart) {
+    backward_image<true, false>(w, dy, image, best, dx);
   } else {
-    backward_image<false>(w, dy, image, best, dx);
+    backward_image<false, false>(w, dy, image, best, dx);
   }
 }
 

@@ -15,6 +15,7 @@ namespace {
 struct Axis {
   int64_t size, from, to;  // strides, in elements
 };
+constexpr int kMostAxes = 64;  // of a NumPy array
 
 #define MG_ISA_FILE "kernels/turn.inl"
 #include "kernels/each_set.h"
@@ -61,22 +62,33 @@ class Transpose final : public Step {
     const int64_t items = outer * pieces;
     const double cost = static_cast<double>(total_) / static_cast<double>(items);
     parallel_for(items, cost * (runs_ ? 0.3 : 0.6), [&](int64_t begin, int64_t end) {
+      int64_t at[kMostAxes], rest = begin / pieces, source = 0, target = 0;
+      for (std::size_t i = axes_.size(); i-- > 0;) {
+        at[i] = rest % axes_[i].size;
+        rest /= axes_[i].size;
+        source += at[i] * axes_[i].from;
+        target += at[i] * axes_[i].to;
+      }
+      int64_t first = begin % pieces * piece;
       for (int64_t item = begin; item < end; ++item) {
-        int64_t rest = item / pieces, source = 0, target = 0;
-        for (std::size_t i = axes_.size(); i-- > 0;) {
-          const int64_t at = rest % axes_[i].size;
-          rest /= axes_[i].size;
-          source += at * axes_[i].from;
-          target += at * axes_[i].to;
-        }
         if (runs_) {
           std::memcpy(to + target * bytes_, from + source * bytes_,
                       static_cast<std::size_t>(inner_.size * bytes_));
-          continue;
+        } else {
+          const int64_t count = std::min(piece, row_.size - first);
+          turn(from + (source + first) * bytes_, to + (target + first * row_.to) * bytes_, count);
+          first += piece;
+          if (first < row_.size) continue;
+          first = 0;
         }
-        const int64_t first = item % pieces * piece;
-        const int64_t count = std::min(piece, row_.size - first);
-        turn(from + (source + first) * bytes_, to + (target + first * row_.to) * bytes_, count);
+        for (std::size_t i = axes_.size(); i-- > 0;) {  // the next row's place
+          source += axes_[i].from;
+          target += axes_[i].to;
+          if (++at[i] < axes_[i].size) break;
+          source -= at[i] * axes_[i].from;
+          target -= at[i] * axes_[i].to;
+          at[i] = 0;
+        }
       }
     });
   }
@@ -106,7 +118,9 @@ std::vector<int64_t> strides_of(const Desc& x) {
 std::unique_ptr<Step> make_transpose(const std::vector<Desc>& in, const std::vector<Desc>& out,
                                      const Attrs& attrs) {
   const Desc& x = in[0];
-  if (x.size() < 1 || x.dtype != out[0].dtype || x.size() != out[0].size()) return nullptr;
+  if (x.size() < 1 || x.dtype != out[0].dtype || x.size() != out[0].size() ||
+      x.ndim() > kMostAxes)
+    return nullptr;
   std::vector<int64_t> order = attrs.get<std::vector<int64_t>>("axes", {});
   if (order.empty()) {
     for (int64_t i = x.ndim(); i-- > 0;) order.push_back(i);
@@ -127,7 +141,7 @@ std::unique_ptr<Step> make_slice(const std::vector<Desc>& in, const std::vector<
   const auto step = attrs.get<std::vector<int64_t>>("step", {});
   // with None among them they are none of our types, and a step of None is 1
   if (out[0].size() < 1 || x.dtype != out[0].dtype || begin.empty() || begin.size() > x.shape.size() ||
-      (attrs.has("step") && step.size() != begin.size()))
+      x.ndim() > kMostAxes || (attrs.has("step") && step.size() != begin.size()))
     return nullptr;
   const std::vector<int64_t> strides = strides_of(x);
   std::vector<Axis> axes;

@@ -37,6 +37,30 @@ def test_slices(begin: Any, end: Any, step: Any, dtype: str) -> None:
     np.testing.assert_array_equal(made([x])[0], want)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_rows_of_every_length(dtype: str) -> None:
+    for size in (1, 3, 4, 7, 8, 9, 15, 16, 17, 31, 64, 100, 129, 256, 300, 1025):
+        x = (normal(3, 4, 2, size) * 50).astype(dtype)
+        for op, arrays, attrs in (("transpose", [x], {"axes": (2, 1, 0, 3)}),
+                                  ("Concat", [x, x[:, :3].copy()], {"dim": 1}),
+                                  ("take", [x, np.array([2, 0, 2, 9], "int32")], {"axis": 1})):
+            step, [want] = step_for(op, arrays, attrs)
+            np.testing.assert_array_equal(step(arrays)[0], want)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("axis", "begin", "end"), [
+    (0, 0, 4), (0, 2, None), (1, 3, 5), (-1, -4, -1), (2, 0, 7), (-2, -1, None)])
+def test_gradient_of_slices_along_an_axis(axis: int, begin: int, end: Any, dtype: str) -> None:
+    x = (normal(6, 5, 7) * 50).astype(dtype)
+    attrs = {"axis": axis, "begin": begin, "end": end}
+    _, [cut] = step_for("slice_axis", [x], attrs)
+    for count in (1, 2):
+        with threads(count):
+            step, [want] = step_for("_slice_axis_grad", [cut, x], attrs)
+            np.testing.assert_array_equal(step([cut, x])[0], want)
+
+
 @pytest.mark.parametrize("count", [1, 2])
 @pytest.mark.parametrize("shape", [(3, 5, 7, 4), (40, 5, 100, 4), (3, 2, 5, 2, 6)])
 def test_reductions_over_alternating_axes(shape: tuple[int, ...], count: int) -> None:

@@ -69,6 +69,17 @@ def test_pairs_on_odd_values(name: str, dtype: str) -> None:
     _equal_everywhere(step([x, y])[0], want)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("bounds", [(-0.5, 0.5), (0.0, np.inf), (2.0, -2.0)])
+def test_clip_on_odd_values_of_any_length(bounds: tuple[float, float], dtype: str) -> None:
+    low, high = bounds
+    for size in _SIZES:
+        x = np.resize(np.array(_ODD, dtype), size)
+        [want] = plain(registry["clip"], [x], {"a_min": low, "a_max": high})
+        step = prepared(registry["clip"], [x], [want], {"a_min": low, "a_max": high})
+        np.testing.assert_array_equal(step([x])[0], want)
+
+
 def test_relu_grad() -> None:
     """For what relu can have returned: nothing below 0."""
     y = np.maximum(_normal(500), 0)

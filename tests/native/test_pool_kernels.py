@@ -62,9 +62,14 @@ def test_two_threads_give_the_same(pool_type: str) -> None:
 
 @pytest.mark.parametrize("attrs", [{"kernel": (2, 2), "stride": (2, 2)},
                                    {"kernel": (3, 3), "stride": (2, 2), "pad": (1, 1)}])
-def test_nan_and_infinity(attrs: dict[str, Any]) -> None:
+@pytest.mark.parametrize("lanes", [None, 16])
+def test_nan_and_infinity(attrs: dict[str, Any], lanes: int | None) -> None:
     x = normal(2, 3, 6, 6)
     x[0, 0, 0, 0], x[0, 1, :2, :2], x[1, 2, 3, 3] = np.nan, -np.inf, np.inf
+    if lanes is not None:  # as images lie in blocks of samples
+        x = np.stack([np.roll(x, i, 3) for i in range(lanes)], -1)
+        attrs = {name: (*size, int(name != "pad")) for name, size in attrs.items()}
+        attrs["pad"] = (*attrs.get("pad", (0, 0, 0))[:2], 0)
     step, [want] = step_for("Pooling", [x], attrs)
     np.testing.assert_array_equal(step([x])[0], want)
     dy = normal(*want.shape, seed=1)

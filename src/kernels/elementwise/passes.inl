@@ -138,6 +138,9 @@ struct Passes {
   struct SubMul {
     static MG_INLINE V of(V x, V y, V z) { return z - x * y; }
   };
+  struct Clip {
+    static MG_INLINE V of(V x, V y, V z) { return min_of<T>(max_of<T>(x, y), z); }
+  };
 
   // Powers. float: through double, where 2^(y log2 x) with an error of 1e-10 keeps all digits of a
   // float; the polynomials are as short as that allows.
@@ -285,6 +288,7 @@ Pass<T> pass_of(Word word, unsigned numbers) {
     MG_THREE(muladd, MulAdd)
     MG_THREE(mulsub, MulSub)
     MG_THREE(submul, SubMul)
+    MG_THREE(clip, Clip)
 #undef MG_ONE
 #undef MG_TWO
 #undef MG_THREE

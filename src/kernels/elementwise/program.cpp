@@ -107,6 +107,23 @@ void join_products(Program* program) {
   }
 }
 
+// min (max (x, low), high) with numbers for bounds, the middle used only there, becomes clip x low high.
+void join_bounds(Program* program) {
+  const std::vector<int> uses = use_counts(*program);
+  for (Instruction& one : program->code) {
+    if (one.word != Word::min || one.operands[0].kind != Operand::result ||
+        one.operands[1].kind != Operand::number || uses[one.operands[0].index] != 1) {
+      continue;
+    }
+    const Instruction& from = program->code[one.operands[0].index];
+    if (from.word != Word::max || from.operands[0].kind == Operand::number ||
+        from.operands[1].kind != Operand::number) {
+      continue;
+    }
+    one = {Word::clip, 3, {from.operands[0], from.operands[1], one.operands[1]}};
+  }
+}
+
 void soften_powers(Program* program) {
   for (Instruction& one : program->code) {
     if (one.word != Word::pow || one.operands[1].kind != Operand::number) continue;
@@ -185,6 +202,7 @@ void simplify(Program* program) {
   soften_powers(program);
   see_through_copies(program);
   join_products(program);
+  join_bounds(program);
   drop_unused(program);
 }
 

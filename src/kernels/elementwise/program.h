@@ -21,7 +21,7 @@ enum class Word : int {
   add, sub, mul, div, max, min, pow, eq, ne, gt, ge, lt, le, logical_and, logical_or, logical_xor,
   relu_grad,
   // three
-  where, muladd, mulsub, submul,
+  where, muladd, mulsub, submul, clip,
   none
 };
 
@@ -46,7 +46,7 @@ struct Program {
 // Reads the text; false where it holds a word or an operand that is not known here.
 bool parse(const std::string& text, const Attrs& attrs, Program* program);
 
-// Joins a product with the sum it goes into, drops copies, and turns powers by small whole
+// Joins a product with the sum it goes into and two bounds with each other, drops copies, and turns powers by small whole
 // numbers into products.
 void simplify(Program* program);
 
