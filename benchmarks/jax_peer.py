@@ -212,4 +212,5 @@ timing.main({"mlp_64": mlp(64), "mlp_512": mlp(512), "mlp_1": mlp(1), "mlp_8": m
              "lenet_64": lenet(64), "lenet_1": lenet(1), "lenet_8": lenet(8),
              "lenet_512": lenet(512), "resnet_train": resnet_train,
              "resnet_infer_1": resnet_infer(1), "resnet_infer_64": resnet_infer(64),
-             "op": eager, "op_sizes": sizes, "elementwise": elementwise, "gemm": gemm, "conv": conv})
+             "op": eager, "op_sizes": sizes, "elementwise": elementwise, "gemm": gemm,
+             "conv": conv})

@@ -3,9 +3,9 @@
 Users see (N, C, H, W). Kernels are faster with the channels last (``NHWC``: oneDNN, large
 networks) or with sixteen samples last (``blocked``: (N / 16, C, H, W, 16), our own convolution,
 small images with few or odd channels; a batch that is no multiple of sixteen is filled up with
-copies of its own samples, whose gradients are 0). `assign_layout` rewrites a forward graph before its
-gradient is taken, with ordinary operators and attributes, so that the gradient graph comes out in
-the same layout by the same rules: a blocked convolution is one over (H, W, 16) with a kernel
+copies of its own samples, whose gradients are 0). `assign_layout` rewrites a forward graph before
+its gradient is taken, with ordinary operators and attributes, so that the gradient graph comes out
+in the same layout by the same rules: a blocked convolution is one over (H, W, 16) with a kernel
 (KH, KW, 1).
 """
 from __future__ import annotations
