@@ -38,17 +38,20 @@ else:
     Failure, Ticket, Var = _engine.Failure, _engine.Ticket, _engine.Var
 
 
-def begin(writes: Iterable[Var], what: str = "work") -> Ticket:
+def begin(
+    writes: Iterable[Var], what: str = "work", reads: Iterable[Var] = ()
+) -> Ticket:
     """Announce work that will write `writes` and end elsewhere; returns when earlier uses ended.
 
     Args:
         writes: variables of the arrays that will be written (``array._variable()``).
         what: names the work in messages, e.g. "pull of key 3".
+        reads: of arrays that it reads: they can be read meanwhile; whoever writes one waits.
 
     Returns:
         A Ticket. Exactly one of ``done()`` and ``fail(error)`` ends it, from any thread.
     """
-    return _engine.begin(writes, what)  # type: ignore[no-any-return]
+    return _engine.begin(writes, what, reads)  # type: ignore[no-any-return]
 
 
 def push(

@@ -359,10 +359,10 @@ def push(fn: Callable[[], Any], reads: Iterable[Var], writes: Iterable[Var], pri
         item.failure.see()
 
 
-def begin(writes: Iterable[Var], what: str) -> Ticket:
+def begin(writes: Iterable[Var], what: str, reads: Iterable[Var] = ()) -> Ticket:
     """Announce work that ends elsewhere; returns when earlier uses have ended."""
-    item = _Item(None, (), writes, 0, what)
-    for var in item.writes:
+    item = _Item(None, reads, writes, 0, what)
+    for var in (*item.writes, *item.reads):
         with _engine.lock:
             _engine.fresh(var)
         if var.orphan:

@@ -153,6 +153,14 @@ class Residuals:
         self.raw_bytes = self.sent_bytes = 0
         self._rest: dict[Any, Array] = {}
 
+    @classmethod
+    def by(cls, codec: Codec, before: Residuals | None) -> Residuals:
+        """For this codec from now on, with what is left of those before."""
+        if before is None:
+            return cls(codec)
+        before.codec = codec
+        return before
+
     def quantize(
         self, place: Any, grad: Array, start: int = 0, whole: int = -1, out: Array | None = None
     ) -> Array:

@@ -167,7 +167,4 @@ class KVStore(KVStoreBase):
                 "it is for 'device' and the dist types"
             )
         codec = codec_of(compression_params)
-        if self._residuals is None:
-            self._residuals = Residuals(codec)
-        else:
-            self._residuals.codec = codec
+        self._residuals = Residuals.by(codec, self._residuals)

@@ -6,6 +6,7 @@ in place, so that everybody who holds the object sees the new one.
 """
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -231,12 +232,13 @@ class RowPatch(Stored):
         self.indices = indices
 
     def each(self, change: Callable[[Any], Any]) -> Any:
-        return change(self.applied())
+        xp = sys.modules[type(self.indices).__module__.partition(".")[0]]  # whose array it is
+        return change(self.applied(xp))
 
     def dense(self, xp: Any) -> Any:
         return dense_of(xp, self.applied(xp))
 
-    def applied(self, xp: Any = None) -> Any:
+    def applied(self, xp: Any) -> Any:
         """`whole` with these rows, as a new array."""
         made = self.whole.copy()
         put_rows(xp, made, self.indices, self.data)

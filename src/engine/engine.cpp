@@ -233,10 +233,11 @@ ItemPtr Engine::push(std::unique_ptr<Work> work, std::vector<VarPtr> reads,
   return item;
 }
 
-ItemPtr Engine::begin(std::vector<VarPtr> writes, const std::string& what) {
+ItemPtr Engine::begin(std::vector<VarPtr> writes, const std::string& what,
+                      std::vector<VarPtr> reads) {
   PushOptions options;
   options.what = what;
-  return push(nullptr, {}, std::move(writes), options);
+  return push(nullptr, std::move(reads), std::move(writes), options);
 }
 
 void Engine::end(const ItemPtr& item, FaultPtr fault) {

@@ -128,7 +128,8 @@ class Engine {
   ItemPtr push(std::unique_ptr<Work> work, std::vector<VarPtr> reads, std::vector<VarPtr> writes,
                const PushOptions& options = {});
   // An item that somebody else does: from `wait_started` on, until `end`.
-  ItemPtr begin(std::vector<VarPtr> writes, const std::string& what);
+  ItemPtr begin(std::vector<VarPtr> writes, const std::string& what,
+                std::vector<VarPtr> reads = {});
   void end(const ItemPtr& item, FaultPtr fault);
 
   // All these wait until something is so, or until the deadline, and say whether it is. Inside an

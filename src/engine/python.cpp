@@ -213,17 +213,19 @@ struct PyTicket {
   const std::string& what() const { return item->what(); }
 };
 
-PyTicket begin(nb::handle writes, const std::string& what) {
-  std::vector<VarPtr> written = vars_of(writes);
-  for (const VarPtr& var : written) {
-    const std::string orphan = engine().orphan(*var);
-    if (!orphan.empty()) say(raise_forked, orphan);
-    if (engine().held(var)) {
-      throw nb::value_error((what + ": announced inside queued work that holds the array itself; "
-                                    "leave the array out of that work's reads and writes").c_str());
+PyTicket begin(nb::handle writes, const std::string& what, nb::handle reads) {
+  std::vector<VarPtr> written = vars_of(writes), read = vars_of(reads);
+  for (const std::vector<VarPtr>* vars : {&written, &read}) {
+    for (const VarPtr& var : *vars) {
+      const std::string orphan = engine().orphan(*var);
+      if (!orphan.empty()) say(raise_forked, orphan);
+      if (engine().held(var)) {
+        throw nb::value_error((what + ": announced inside queued work that holds the array itself; "
+                                      "leave the array out of that work's reads and writes").c_str());
+      }
     }
   }
-  PyTicket ticket{engine().begin(std::move(written), what)};
+  PyTicket ticket{engine().begin(std::move(written), what, std::move(read))};
   bool started = false;
   try {
     started = wait_for([&](Clock::time_point until) {
@@ -331,7 +333,7 @@ void enter_engine(PyObject* raw_module) {
       .def("fail", &PyTicket::fail, nb::arg("error"));
   m.def("push", &push, nb::arg("fn"), nb::arg("reads"), nb::arg("writes"), nb::arg("priority"),
         nb::arg("what"));
-  m.def("begin", &begin, nb::arg("writes"), nb::arg("what"));
+  m.def("begin", &begin, nb::arg("writes"), nb::arg("what"), nb::arg("reads") = nb::make_tuple());
   m.def("wait_all", &wait_all);
   m.def("threads", [] { return engine().threads(); });
   m.def("set_threads", &set_threads, nb::arg("threads"));

@@ -54,3 +54,10 @@ def test_scalars_and_empty_arrays_have_a_place():
         place = placer.place(KeySpec("w", shape, "float32"), False)
         ((_, item),) = parts(place)
         assert item.shape == shape
+
+
+def test_parts_of_many_rows_begin_with_a_page_and_neighbours_share_a_server():
+    place = Placer(2, 1_000_000).place(KeySpec("w", (512, 512, 3, 3), "float32"), whole=False)
+    assert place.servers == (0, 0, 0, 1, 1, 1)
+    assert all(4 * bound % 4096 == 0 for bound in place.bounds)
+    assert all(bound % (512 * 9) == 0 for bound in place.bounds)

@@ -204,7 +204,7 @@ for keys in ([0, 1], [2, 1, 0], [0, 1]):       # two parts, then three: too many
         kv.pushpull(keys, [nd.ones((4,)) * (key + step) for key in keys], out=outs)
         for key, out in zip(keys, outs):
             assert (out.asnumpy() == kv.num_workers * (key + step)).all(), (keys, step, out)
-    kv._repeats.forget()                        # the same list keeps its number
+    kv._repeats.forget(keys)                      # the same list keeps its number
 assert [number & 0xff for number in kv._client._bundles.values()] == [1], kv._client._bundles
 """
 

@@ -333,3 +333,22 @@ def test_a_script_that_just_ends_leaves_in_order(ending):
     with Job(script, workers=2, servers=1, worker_ids=False) as job:
         job.succeed(30)
         assert job.text("scheduler") == job.text("server 0") == ""
+
+
+def test_a_barrier_comes_after_what_was_pushed_asynchronously():
+    """A push still on its way (20 MB by a socket) is not overtaken by news of the barrier."""
+    script = """
+kv = mx.kv.create("dist_async")
+kv.init(["long", "last"], [nd.zeros((5_000_000,)), nd.zeros((5,))])
+for turn in range(1, 4):
+    if kv.rank == 1:
+        kv.push("long", nd.ones((5_000_000,)) * turn)
+        kv.push("last", nd.ones((5,)) * turn)
+    kv.barrier()
+    out = nd.zeros((5,))
+    kv.pull("last", out=out)
+    assert (out.asnumpy() == turn).all(), (turn, out)
+    kv.barrier()
+"""
+    with Job(script, workers=2, servers=1, env={"PS_VAN": "ipc"}) as job:
+        job.succeed(60)

@@ -12,7 +12,7 @@ import pytest
 
 import minigluon as mx
 from minigluon import autograd, nd
-from minigluon.ops.storage import RowSparse, fill, put_rows, rows_of
+from minigluon.ops.storage import RowPatch, RowSparse, fill, put_rows, rows_of
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "oracle"))
 
@@ -330,3 +330,12 @@ def test_batches_of_csr_rows() -> None:
     np.testing.assert_array_equal(batches[1].data[0].asnumpy(), data[4:8])
     with pytest.raises(NotImplementedError, match="discard"):
         mx.io.NDArrayIter(nd.array(data).tostype("csr"), np.arange(10), 4)
+
+
+def test_a_patch_of_sparse_rows_can_be_copied():
+    whole = RowSparse((5, 2), np.array([0, 3]), np.ones((2, 2)))
+    patch = RowPatch(whole, np.array([1, 3]), np.full((2, 2), 7.0))
+    copied = patch.copy()
+    assert copied.indices.tolist() == [0, 1, 3]
+    assert copied.data.tolist() == [[1, 1], [7, 7], [7, 7]]
+    assert patch.dense(np)[3].tolist() == [7, 7] and whole.indices.tolist() == [0, 3]

@@ -11,6 +11,8 @@ import os
 import threading
 import time
 import uuid
+import weakref
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,7 +21,7 @@ import numpy as np
 from ...base import KVStoreError
 from . import messages as say
 from .environment import Job, listen_host, resolve
-from .link import Closed, Opened, Received, Transport, allocator
+from .link import Closed, Opened, Received, Transport, allocator, keep_memory
 from .messages import SCHEDULER, Message, Node, Role
 from .requests import Answer, Failure, Pending, Requests
 from .transport import ZmqTransport
@@ -74,6 +76,10 @@ class Client:
         self._bundles: dict[tuple[Node, tuple[tuple[int, int], ...]], int] = {}
         self._beat = self._began = time.monotonic()
         self._warned = 0.0
+        self._event: Received | None = None       # what is being reacted to
+        self._kept = False
+        self.ticking: list[weakref.WeakMethod[Callable[[float], None]]] = []
+        self._returned: deque[Callable[[], None]] = deque()
         self._thread = threading.Thread(target=self._run, name="minigluon-kvstore", daemon=True)
 
     # -- start and end --------------------------------------------------------------------------
@@ -186,7 +192,7 @@ class Client:
 
     def wait(self, pending: Pending) -> Message:
         """The answer; raises what the request failed with. The network thread has the deadline."""
-        pending.ended.wait()
+        pending.wait()
         if pending.error is not None:
             self.delivered = True
             raise pending.error
@@ -236,9 +242,13 @@ class Client:
         try:
             while not self._over.is_set():
                 for event in self.transport.poll(_TICK):
+                    self._event = event if isinstance(event, Received) else None
+                    self._kept = False
                     self._react(event)
-                    if isinstance(event, Received) and event.number:
+                    if isinstance(event, Received) and event.number and not self._kept:
                         self.transport.release(event)
+                while self._returned:
+                    self._returned.popleft()()
                 self._send()
                 self._tick(time.monotonic())
         except Exception as error:
@@ -249,6 +259,16 @@ class Client:
             self.closed = True
             self.requests.end_all(lambda: KVStoreError("this KVStore has left the job"))
             self._ready.set()
+
+    def keep(self) -> Callable[[], None]:
+        """The memory of what has just come is used on; to be called when it is not (this thread)."""
+        assert self._event is not None
+        self._kept = True
+        return functools.partial(self.transport.release, self._event)
+
+    def give_back(self, release: Callable[[], None]) -> None:
+        """Have the network thread call what `keep` returned (any thread)."""
+        self._returned.append(release)
 
     def _dial(self, node: Node, host: str, port: int) -> None:
         peer = self.transport.connect(host, port)
@@ -306,6 +326,8 @@ class Client:
         self._meeting = set(self.servers)
         for node in self.servers:
             self._dial(node, self.members[node].host, self.members[node].port)
+        if not all(self.transport.direct(self._peers[node]) for node in self.servers):
+            keep_memory(128 << 20)  # values come in frames of megabytes
 
     def _meet(self, node: Node) -> None:
         self._meeting.discard(node)
@@ -325,6 +347,12 @@ class Client:
     # -- time and failure -----------------------------------------------------------------------
 
     def _tick(self, now: float) -> None:
+        for known in list(self.ticking):  # what stores want to do now and then, in this thread
+            tick = known()
+            if tick is None:
+                self.ticking.remove(known)
+            else:
+                tick(now)
         limits = self.job.limits
         if not self._ready.is_set() and now - self._began > limits.start + _SLACK:
             self._fail(Failure("timeout", self._start_problem(now), 75))

@@ -57,7 +57,6 @@ class Groups:
         item = Item(BUNDLE | self._count, 0, 0, flat.size, first.place.dtype, flat.shape, flat)
         name = f"{first.name} and {len(shards) - 1} more"
         group = Shard(name, item, first.store, len(first.pushed), first.sync, self.allocate)
-        group.place = replace(item, data=None)
         group.version, group.pushed, group.seen = first.version, first.pushed, first.seen
         group.members = shards
         self._count += 1

@@ -1,6 +1,7 @@
 """What a transport is: connections by number, events about them, frames over them."""
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -9,7 +10,8 @@ import numpy as np
 
 from .wire import Frame
 
-__all__ = ["Closed", "Event", "Frame", "Opened", "Received", "Transport", "allocator"]
+__all__ = ["Closed", "Event", "Frame", "Opened", "Received", "Transport", "allocator",
+           "keep_memory"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,16 @@ def allocator(transport: Transport) -> Callable[..., np.ndarray[Any, Any]]:
     """Makes arrays, of a shape and a type, that this transport sends with the least copying."""
     arena = getattr(transport, "arena", None)
     return np.empty if arena is None else arena.array
+
+
+def keep_memory(most: int) -> None:
+    """Let glibc keep so much freed memory: frames of megabytes come and go, fresh pages are dear."""
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError):
+        return  # another C library: a matter of speed only
+    mallopt(-3, 64 << 20)  # M_MMAP_THRESHOLD
+    mallopt(-1, most)      # M_TRIM_THRESHOLD
 
 
 class Transport(Protocol):

@@ -182,6 +182,11 @@ class Item:
     data: np.ndarray[Any, Any] | None = field(default=None, compare=False, repr=False)
     codec: int = 0
 
+    def holding(self, data: np.ndarray[Any, Any] | None) -> Item:
+        """The same with these numbers."""
+        return Item(self.key, self.part, self.start, self.stop, self.dtype, self.shape, data,
+                    self.codec)
+
 
 @dataclass(frozen=True, slots=True)
 class Message:

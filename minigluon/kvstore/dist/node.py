@@ -5,7 +5,6 @@
 """
 from __future__ import annotations
 
-import ctypes
 import os
 import sys
 import time
@@ -20,7 +19,7 @@ from . import messages as say
 from .actions import Action, Limits, Log, Run, Send, Stop
 from .commands import Head, profile
 from .environment import Job, listen_host, read_environment, resolve, scheduler_bind_host
-from .link import Closed, Opened, Received, Transport, allocator
+from .link import Closed, Opened, Received, Transport, allocator, keep_memory
 from .messages import SCHEDULER, Message, Node, Role
 from .metrics import Endpoint
 from .rule import rule_of
@@ -420,22 +419,12 @@ def run_server(
 ) -> int:
     """Be a server until the job ends; the exit code. `controller` gets (head, body) of command 0."""
     if transport is None:  # a process of its own
-        _keep_memory()
+        keep_memory(512 << 20)
         transport = ZmqTransport(job.token, job.limits.heartbeat, job.van)
     try:
         return ServerLoop(transport, job, clock, controller).run()
     finally:
         transport.close(linger=1.0)
-
-
-def _keep_memory() -> None:
-    """Let glibc keep freed memory: frames of megabytes come and go, and fresh pages are dear."""
-    try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except (OSError, AttributeError):
-        return  # another C library: a matter of speed only
-    mallopt(-3, 64 << 20)   # M_MMAP_THRESHOLD
-    mallopt(-1, 512 << 20)  # M_TRIM_THRESHOLD
 
 
 # -- the process ----------------------------------------------------------------------------------

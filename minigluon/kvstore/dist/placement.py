@@ -19,6 +19,7 @@ from .messages import Item, KeySpec, Placement
 __all__ = ["PART_BYTES", "Placer", "part_shape", "parts"]
 
 PART_BYTES = 2 << 20
+_PAGE = 4096
 
 
 def _cuts(length: int, pieces: int) -> list[int]:
@@ -37,9 +38,16 @@ def cut(shape: tuple[int, ...], itemsize: int, servers: int) -> tuple[int, ...]:
     pieces = max(servers, -(-size * itemsize // PART_BYTES))
     pieces = -(-pieces // servers) * servers  # as many on each server
     row = size // shape[0] if shape and shape[0] else 1
-    if shape and shape[0] >= pieces:
-        return tuple(row * at for at in _cuts(shape[0], pieces))
-    return tuple(_cuts(size, pieces))
+    if not shape or shape[0] < pieces:
+        return tuple(_cuts(size, pieces))
+    # where rows are many, parts begin with a page: pages of values can be exchanged (moving.py)
+    rows = _PAGE // math.gcd(row * itemsize, _PAGE)
+    units = -(-shape[0] // rows)
+    most = PART_BYTES // (rows * row * itemsize)
+    aligned = -(-max(servers, -(-units // max(1, most))) // servers) * servers
+    if most and units >= 8 * aligned:
+        return tuple(min(size, rows * row * at) for at in _cuts(units, aligned))
+    return tuple(row * at for at in _cuts(shape[0], pieces))
 
 
 def part_shape(placement: Placement, part: int) -> tuple[int, ...]:
@@ -107,8 +115,11 @@ class Placer:
         if len(bounds) == 2:
             servers = [self.load.index(min(self.load))]
         else:
-            first = self.count if self.slice else 0  # else the same server gets all last slices
-            servers = [(first + part) % self.servers for part in range(len(bounds) - 1)]
+            pieces = len(bounds) - 1
+            if self.slice:  # from another server each time, or the same one gets all last slices
+                servers = [(self.count + part) % self.servers for part in range(pieces)]
+            else:  # neighbours together: a server's share is one stretch
+                servers = [part * self.servers // pieces for part in range(pieces)]
         for part, server in enumerate(servers):
             self.load[server] += (bounds[part + 1] - bounds[part]) * itemsize
         ident = self.count

@@ -24,6 +24,7 @@ __all__ = ["Answer", "Failure", "Pending", "Requests"]
 Answer = Callable[[Message], None]
 Buffer = np.ndarray[Any, Any]
 _ROOM = 512 << 20  # bytes under way
+_waiting = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,22 @@ class Pending:
     direct: bool = False
     reply: Message | None = None
     error: KVStoreError | None = None
-    ended: threading.Event = field(default_factory=threading.Event)
+    ended: bool = False
+    _waited: threading.Event | None = None
+
+    def wait(self) -> None:
+        """Return when it has ended, one way or the other."""
+        if not self.ended:
+            with _waiting:
+                event = self._waited = self._waited or threading.Event()
+            if not self.ended:  # `end` looks for who waits only after it has said so
+                event.wait()
+
+    def end(self) -> None:
+        """Nothing more will happen to it."""
+        self.ended = True
+        if self._waited is not None:
+            self._waited.set()
 
 
 class Requests:
@@ -253,7 +269,7 @@ class Requests:
         except Exception as error:
             self._end(pending, KVStoreError(f"{pending.what}: {type(error).__name__}: {error}"))
             return
-        pending.ended.set()
+        pending.end()
 
     def fail(self, failure: Failure) -> None:
         """Keep the first failure, and end all waits with it."""
@@ -280,4 +296,4 @@ class Requests:
         if pending.failed is not None:
             pending.failed(error)
             self._raised = [*self._raised[-20:], error]
-        pending.ended.set()
+        pending.end()

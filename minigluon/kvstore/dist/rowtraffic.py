@@ -15,7 +15,7 @@ from .messages import Item, Message, Node, Role
 from .rows import RowSink, cut, numbered, rowwise
 
 if TYPE_CHECKING:
-    from .worker import DistKVStore
+    from .exchange import Exchange
 
 __all__ = ["RowTraffic"]
 
@@ -29,7 +29,7 @@ class RowTraffic:
         sent_bytes, pulled_bytes: of numbers and rows, so far.
     """
 
-    def __init__(self, store: DistKVStore) -> None:
+    def __init__(self, store: Exchange) -> None:
         self._store = store
         self.sent_bytes = self.pulled_bytes = 0
 
@@ -54,8 +54,8 @@ class RowTraffic:
         what = f"push of rows of {store._what(list(grouped))}"
         for server, items in messages.items():
             self.sent_bytes += _bytes(items)
-            client.request(Node(Role.SERVER, server), say.PushRows(0, tuple(items)), what, None,
-                           client.push_failed)
+            store._pushed(client.request(Node(Role.SERVER, server), say.PushRows(0, tuple(items)),
+                                         what, None, client.push_failed))
 
     def pull(self, asked: Asked) -> None:
         """Fill each array with its rows; reading it waits for them."""

@@ -6,7 +6,9 @@ owner seals its size: a peer that maps it cannot be hurt by a file that shrinks.
 from __future__ import annotations
 
 import bisect
+import ctypes
 import fcntl
+import functools
 import mmap
 import os
 import weakref
@@ -15,16 +17,30 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Arena", "MapError", "available", "map_segment"]
+__all__ = ["PAGE", "Arena", "MapError", "address_of", "available", "libc",
+           "map_segment", "remap", "segment_of"]
 
 SEGMENT = 16 << 20
-_PAGE = 4096
+PAGE = 4096
 _SEALS = 0x0002 | 0x0004  # F_SEAL_SHRINK, F_SEAL_GROW
+_FIXED = 0x10
 _ADD_SEALS, _GET_SEALS = 1033, 1034
 
 
 class MapError(Exception):
     """A descriptor that is no segment."""
+
+
+class _Mapped(mmap.mmap):
+    """A peer's segment; its descriptor stays open as long, so that pages can be mapped elsewhere."""
+
+    file: int
+    address: int
+
+
+def address_of(array: np.ndarray[Any, Any]) -> int:
+    """Where an array begins."""
+    return int(array.__array_interface__["data"][0])
 
 
 def available() -> bool:
@@ -35,8 +51,8 @@ def available() -> bool:
 class Arena:
     """This process' own segments, and arrays in them.
 
-    Memory is used again for arrays of about the same size (whole pages), never given back: what is
-    held is, size by size, the most that was in use at once.
+    Memory is used again for arrays of about the same size (whole pages). Before more is taken, the
+    pages of what lies idle are given back.
 
     >>> arena = Arena()
     >>> array = arena.array((3, 5), "float32")
@@ -53,35 +69,93 @@ class Arena:
         self._starts: list[int] = []           # addresses, sorted
         self._by_start: list[int] = []         # segment numbers in that order
         self._free: dict[int, deque[memoryview]] = {}
+        self._moved: dict[int, tuple[int, int, int]] = {}  # address: bytes, segment, offset
+        self._moved_at: list[int] = []         # these addresses, sorted
         self._rest = memoryview(b"")
 
     def array(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
         """A new array with unset values; its memory comes back when nobody refers to it."""
         dtype = np.dtype(dtype)
         size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-        room = max(1, -(-size // _PAGE)) * _PAGE
+        room = max(1, -(-size // PAGE)) * PAGE
         free = self._free.setdefault(room, deque())
         try:
             block = free.pop()
         except IndexError:
             block = self._block(room)
         root = np.ndarray((room,), np.uint8, block)  # every view's base, as it owns no memory
-        weakref.finalize(root, free.append, block).atexit = False
+        weakref.finalize(root, self._back, room, block).atexit = False
         made: np.ndarray[Any, Any] = root[:size].view(dtype).reshape(shape)
         return made
 
     def _block(self, room: int) -> memoryview:
         if len(self._rest) < room:
+            self.trim()
             self._rest = self._segment(max(room, SEGMENT))
         block, self._rest = self._rest[:room], self._rest[room:]
         return block
+
+    def _back(self, room: int, block: memoryview) -> None:
+        """Nobody refers to a block any more; one that lies in pieces is not used again."""
+        start = _address(block)
+        at = bisect.bisect_left(self._moved_at, start)
+        for piece in self._moved_at[at : bisect.bisect_left(self._moved_at, start + room)]:
+            if self._moved[piece][0] != room:
+                libc().madvise(start, room, mmap.MADV_REMOVE)
+                return
+        self._free[room].append(block)
+
+    def trim(self) -> None:
+        """Give back the pages of all blocks that nobody uses."""
+        for blocks in list(self._free.values()):
+            for _ in range(len(blocks)):
+                try:
+                    block = blocks.popleft()  # nobody else can take it meanwhile
+                except IndexError:
+                    break
+                libc().madvise(_address(block), len(block), mmap.MADV_REMOVE)
+                blocks.append(block)
+
+    def exchange(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
+        """Put a copy of an array's pages in their place, at the same address.
+
+        A peer goes on reading the pages that were there; they lie in what is returned as long as that
+        lives. None, and nothing done, where the array does not begin with a page of its own.
+        """
+        start, room = address_of(array), -(-array.nbytes // PAGE) * PAGE
+        here = self.find(array.data.cast("B"))
+        if here is None or start % PAGE:
+            return None
+        copy = self.array((room,), np.uint8)
+        there = self.find(copy.data)
+        assert there is not None
+        copy[: array.nbytes] = array.reshape(-1).view(np.uint8)
+        if not remap(start, room, self.files[there[0]], there[1], shared=True):
+            return None
+        self._note(start, room, there)
+        if not remap(address_of(copy), room, self.files[here[0]], here[1], shared=True):
+            raise MemoryError("shared memory: the system has no more mappings for this process")
+        self._note(address_of(copy), room, here)
+        return copy
+
+    def part(self) -> None:
+        """In a forked child: what it writes here is its own from now on."""
+        for start, number in zip(self._starts, self._by_start, strict=True):
+            remap(start, self.sizes[number], self.files[number], 0, shared=False)
+        for start, (size, number, offset) in self._moved.items():
+            remap(start, size, self.files[number], offset, shared=False)
+
+    def _note(self, address: int, size: int, place: tuple[int, int]) -> None:
+        if address not in self._moved:
+            bisect.insort(self._moved_at, address)
+        self._moved[address] = (size, *place)
 
     def _segment(self, size: int) -> memoryview:
         file = os.memfd_create("minigluon", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         os.ftruncate(file, size)
         fcntl.fcntl(file, _ADD_SEALS, _SEALS)
         mapped = mmap.mmap(file, size)
-        start = np.frombuffer(mapped, np.uint8).__array_interface__["data"][0]
+        start = _address(mapped)
         at = bisect.bisect(self._starts, start)
         self._starts.insert(at, start)
         self._by_start.insert(at, len(self.files))
@@ -94,7 +168,14 @@ class Arena:
         """(segment, offset) of memory that lies in a segment of this process."""
         if not self._starts:
             return None
-        address = np.frombuffer(frame, np.uint8).__array_interface__["data"][0]
+        address = _address(frame)
+        if self._moved_at:
+            at = bisect.bisect(self._moved_at, address) - 1
+            if at >= 0:
+                start = self._moved_at[at]
+                size, number, offset = self._moved[start]
+                if address + len(frame) <= start + size:
+                    return number, offset + address - start
         at = bisect.bisect(self._starts, address) - 1
         if at < 0:
             return None
@@ -109,8 +190,42 @@ class Arena:
         self.files.clear()
 
 
+def _address(frame: Any) -> int:
+    return address_of(np.frombuffer(frame, np.uint8))
+
+
+@functools.cache
+def libc() -> Any:
+    """The C library's mmap and madvise: Python's know only mappings of their own."""
+    found = ctypes.CDLL(None, use_errno=True)
+    found.mmap.restype = ctypes.c_void_p
+    found.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int,
+                           ctypes.c_int, ctypes.c_long]
+    found.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    return found
+
+
+def remap(address: int, size: int, file: int, offset: int, shared: bool) -> bool:
+    """Put pages of a file in place of those at an address; not shared: a write makes a copy."""
+    reach, kind = mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED if shared else mmap.MAP_PRIVATE
+    return bool(libc().mmap(address, size, reach, kind | _FIXED, file, offset) == address)
+
+
+def segment_of(array: np.ndarray[Any, Any]) -> tuple[int, int, int]| None:
+    """(descriptor, offset, bytes from there) of an array that lies in a peer's segment."""
+    base: Any = array
+    while isinstance(base, np.ndarray):
+        base = base.base
+    held = base.obj if isinstance(base, memoryview) else None
+    if not isinstance(held, _Mapped):
+        return None
+    offset = address_of(array) - held.address
+    return held.file, offset, len(held) - offset
+
+
 def map_segment(file: int, size: int) -> memoryview:
-    """A peer's segment, read-only; closes `file`. MapError if it could shrink under us."""
+    """A peer's segment, read-only; takes over `file`. MapError if it could shrink under us."""
+    kept = False
     try:
         try:
             seals = fcntl.fcntl(file, _GET_SEALS)
@@ -118,6 +233,11 @@ def map_segment(file: int, size: int) -> memoryview:
             raise MapError(f"no sealed memory: {error.strerror}") from None
         if seals & _SEALS != _SEALS or os.fstat(file).st_size != size or size <= 0:
             raise MapError(f"a segment of {os.fstat(file).st_size} bytes, seals {seals}, for {size}")
-        return memoryview(mmap.mmap(file, size, prot=mmap.PROT_READ))
+        mapped = _Mapped(file, size, prot=mmap.PROT_READ)
+        mapped.file, mapped.address = file, address_of(np.frombuffer(mapped, np.uint8))
+        weakref.finalize(mapped, os.close, file).atexit = False
+        kept = True
+        return memoryview(mapped)
     finally:
-        os.close(file)
+        if not kept:
+            os.close(file)

@@ -94,7 +94,7 @@ class Shard:
     ) -> None:
         assert item.data is not None
         self.key, self.part, self.store, self.sync = key, item.part, store, sync
-        self.place = item
+        self.place = item.holding(None)  # its memory is a whole frame
         self._allocate = allocate
         self.value = self.copied(item.data)
         self.version = 0
@@ -122,12 +122,15 @@ class Shard:
 
     def lend(self) -> Item:
         """The value for a reply, not copied; while it is lent, a later write goes elsewhere."""
-        view = self._lent() if self._lent is not None else None
-        if view is None:
-            view = self.value[...]
-            view.flags.writeable = False
-            self._lent = weakref.ref(view)
-        p = self.place
+        p, view = self.place, self.value
+        if view.nbytes:
+            root = self._lent() if self._lent is not None else None
+            if root is None:
+                # every view of it refers to it: views of an array refer to what owns the memory
+                raw = view.reshape(-1).view(np.uint8).data.toreadonly()
+                root = np.frombuffer(raw, np.uint8)
+                self._lent = weakref.ref(root)
+            view = root.view(view.dtype).reshape(view.shape)
         return Item(p.key, p.part, p.start, p.stop, p.dtype, p.shape, view)
 
     def lend_rows(self, rows: Array) -> Item:

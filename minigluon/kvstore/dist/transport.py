@@ -436,6 +436,8 @@ class ZmqTransport:
 
     def abandon(self) -> None:
         """In a forked child: let go of the parent's connections, so that they end with it."""
+        if self.arena is not None and self.arena.files:
+            self.arena.part()
         for descriptor in (*self.descriptors, self._wake_in, self._wake_out):
             try:
                 os.close(descriptor)

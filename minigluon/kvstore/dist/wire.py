@@ -48,6 +48,7 @@ _CODEC_AT = 6  # the byte of the type holds the codec's number above this bit
 _KINDS: dict[int, type[Message]] = {
     cls.kind: cls for cls in (*say.CONTROL_MESSAGES, *say.ARRAY_MESSAGES)
 }
+_WITH_ITEMS = frozenset(say.ARRAY_MESSAGES)
 _DTYPES = (
     "float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool",
     "int16", "uint16", "uint32", "uint64",
@@ -195,11 +196,12 @@ def decode(frames: Sequence[Frame]) -> Envelope:
         raise WireError(f"wire: {cls.__name__} announces {text} bytes of text, has fewer")
     content: dict[str, Any] = {"seq": seq}
     end = len(head) - text
-    if cls in say.ARRAY_MESSAGES:
+    if cls in _WITH_ITEMS:
         content["items"] = _decode_items(head, end, count, frames)
     elif count or body or end != _HEADER.size:
         raise WireError(f"wire: {cls.__name__} carries arrays")
-    content.update(_decode_text(cls, head[end:]))
+    if text or _TEXT_FIELDS[kind]:
+        content.update(_decode_text(cls, head[end:]))
     message = cls(**content)
     if bool(flags & _FLAG_PICKLED) != bool(getattr(message, "pickled", "")):
         raise WireError(f"wire: {cls.__name__} with a pickled class that is not flagged, or none")
