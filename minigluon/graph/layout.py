@@ -64,7 +64,7 @@ def assign_layout(entries: Sequence[Entry], known: Mapping[Node, Desc],
                for node in images for entry in (*node.inputs, Entry(node, 0))):
         return list(entries)
     layout = _choose(nodes, images, shapes, training)
-    return _Turning(layout, shapes).run(entries)
+    return _Turning(layout, shapes).run(entries) if layout is not None else list(entries)
 
 
 def _is_convolution(node: Node) -> bool:
@@ -173,8 +173,14 @@ _BLOCKED = _Layout("blocked", _to_blocks, _from_blocks, _blocked_windows,
 
 
 def _choose(nodes: Sequence[Node], images: Sequence[Node], shapes: Mapping[Entry, Shape],
-            training: bool) -> _Layout:
-    """The layout in which these convolutions take less time, by measuring where it is open."""
+            training: bool) -> _Layout | None:
+    """The layout in which these convolutions take less time, by measuring where it is open.
+
+    None where nothing is to be turned: our own kernel for one image reads weights as they lie.
+    """
+    if not training and all(shapes[node.inputs[0]][0] == 1 and node.attrs["num_group"] == 1
+                            for node in images):
+        return None
     if not all(_may_block(node, shapes) for node in images):
         return _NHWC
     filled = any(shapes[node.inputs[0]][0] % _BLOCK for node in images)

@@ -1,4 +1,4 @@
-// Matrix products of moderate size; the large ones are oneDNN's (src/onednn/gemm.cpp).
+// Matrix products of moderate size; the large ones are those of gemm_large.cpp.
 //
 // Tiles of C stay in registers while k runs. With few rows (and both operands along k) C is dot
 // products.
@@ -80,7 +80,7 @@ class Gemm final : public Step {
   Block<T> block_ = nullptr;
 };
 
-// Beyond this the operands do not stay in the second cache, and oneDNN's copies pay.
+// Beyond this the operands do not stay in the second cache, and copies pay (gemm_large.cpp).
 constexpr double kMostFlops = 3e8;
 
 template <ProductOf product_of>

@@ -131,6 +131,17 @@ def test_turned_once_at_each_rim() -> None:
 
 
 @needs_onednn
+def test_one_image_is_turned_for_training_only() -> None:
+    entry, known = image_chain()
+    known = {node: ("float32", (1, *SMALL[1:])) if node.name == "x" else desc
+             for node, desc in known.items()}
+    for training in (False, True):
+        names = [node.op.name for node in topological(assign_layout([entry], known, training))
+                 if node.op]
+        assert ("transpose" in names) == training
+
+
+@needs_onednn
 def test_pooling_goes_before_an_activation_only_pooling_reads() -> None:
     entry, known = image_chain()
     names = [node.op.name for node in topological(assign_layout([entry], known)) if node.op]

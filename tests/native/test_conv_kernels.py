@@ -110,6 +110,42 @@ def test_more_weights_than_data(batch: int, size: tuple[int, int], channels: int
         check("Convolution", arrays[:2], {**attrs, "no_bias": True})
 
 
+@core
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize(("size", "channels", "filters", "kernel", "rest"), [
+    ((32, 32), 8, 64, (3, 3), {"pad": (1, 1)}),
+    ((32, 32), 3, 13, (3, 3), {"pad": (1, 1)}),
+    ((16, 16), 64, 31, (3, 3), {"pad": (1, 1), "stride": (2, 2)}),
+    ((8, 8), 300, 70, (3, 3), {"pad": (1, 1)}),
+    ((4, 4), 100, 29, (3, 3), {"pad": (1, 1)}),
+    ((14, 14), 20, 50, (1, 1), {"stride": (2, 2)}),
+    ((28, 28), 1, 20, (5, 5), {}),
+    ((7, 7), 260, 12, (1, 1), {}),
+    ((11, 9), 6, 5, (4, 2), {"pad": (0, 3), "dilate": (2, 3)}),
+    ((23, 10), 3, 7, (7, 7), {"pad": (3, 3), "stride": (3, 3)}),
+    ((9, 5), 2, 3, (9, 5), {}),
+])
+def test_one_image(size: tuple[int, int], channels: int, filters: int, kernel: tuple[int, int],
+                   rest: dict[str, Any], count: int) -> None:
+    attrs = {"kernel": kernel, "num_filter": filters, **rest}
+    arrays = _arrays(1, channels, size, filters, kernel)
+    with threads(count):
+        check("Convolution", arrays, attrs)
+        check("Convolution", arrays[:2], {**attrs, "no_bias": True})
+
+
+@core
+def test_one_image_keeps_nan_and_infinity_where_they_belong() -> None:
+    x, w, _ = _arrays(1, 2, (6, 7), 3, (3, 3))
+    x[0, 0, 0, 0], x[0, 1, 5, 6] = np.nan, np.inf
+    attrs = {"kernel": (3, 3), "num_filter": 3, "no_bias": True, "pad": (1, 1)}
+    step, [want] = step_for("Convolution", [x, w], attrs)
+    with np.errstate(invalid="ignore"):
+        [got] = step([x, w])
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(want))
+    np.testing.assert_array_equal(np.isinf(got), np.isinf(want))
+
+
 @onednn
 def test_two_threads_give_the_same() -> None:
     attrs = {"kernel": (3, 3), "pad": (1, 1), "num_filter": 32}

@@ -92,6 +92,36 @@ def test_sizes_around_those_of_tiles_and_pieces(rows: int, count: int, dtype: st
             check("_fc_grad_weight", [normal(rows, n).astype(dtype), x], {"num_hidden": n})
 
 
-def test_a_large_product_is_the_same_by_either_kernel() -> None:
-    x, w = normal(700, 500), normal(510, 500)  # beyond what our own kernel takes
-    check("FullyConnected", [x, w], {"num_hidden": 510, "no_bias": True})
+LARGE = [(700, 500, 510), (125, 2100, 600), (1300, 257, 513), (26, 4097, 1500), (3000, 70, 770)]
+
+
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize(("m", "k", "n"), LARGE)
+def test_large_products(m: int, k: int, n: int, count: int) -> None:
+    with threads(count):
+        x, w, dy = normal(m, k), normal(n, k), normal(m, n)
+        check("FullyConnected", [x, w, normal(n)], {"num_hidden": n})
+        check("_fc_grad_data", [dy, w, x], {"num_hidden": n})
+        check("_fc_grad_weight", [dy, x], {"num_hidden": n})
+
+
+@pytest.mark.parametrize(("a", "b"), FLAGS)
+def test_large_products_of_turned_matrices(a: bool, b: bool) -> None:
+    lhs = normal(*((520, 401) if a else (401, 520)))
+    rhs = normal(*((770, 520) if b else (520, 770)))
+    attrs = {"transpose_a": a, "transpose_b": b}
+    check("dot", [lhs, rhs], attrs)
+    check("dot", [lhs.astype("float64"), rhs.astype("float64")], attrs, 1e-13)
+    check("_linalg_gemm2", [lhs, rhs], {**attrs, "alpha": -0.5})
+    stacked = [np.stack([one, -one, one + 1]) for one in (lhs, rhs)]
+    check("batch_dot", stacked, attrs)
+
+
+def test_nan_and_infinity_of_large_products_reach_their_rows() -> None:
+    x, w = normal(300, 600), normal(900, 600)
+    x[7, 1], x[299, 599] = np.nan, np.inf
+    step, [want] = step_for("FullyConnected", [x, w], {"num_hidden": 900, "no_bias": True})
+    with np.errstate(invalid="ignore"):
+        [got] = step([x, w])
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(want))
+    np.testing.assert_array_equal(np.isinf(got), np.isinf(want))

@@ -1,0 +1,228 @@
+// Convolution of one image, channels first, as a product of the weights as they lie,
+// (O, I * KH * KW), with the columns of the image, (I * KH * KW, positions).
+//
+// Nothing is turned. The columns of up to 64 positions at a time are gathered where the products
+// find them in a near cache. With many positions each piece of work gathers for itself; with few
+// of them all columns are gathered first, and the filters are shared out.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "../kernel.h"
+#include "../parallel.h"
+#include "sets.h"
+
+namespace mg {
+namespace {
+
+// Taps gathered at a time, where columns are gathered for one piece of work: they fill 64 KB.
+constexpr int64_t kDepth = 256;
+// Numbers behind gathered columns and planes that may be written or read in vain.
+constexpr int64_t kSlack = 16;
+constexpr int64_t kMostWidth = 64;
+
+struct Geometry {
+  int64_t height, width, channels, filters, kh, kw, out_h, out_w;
+  int64_t step_y, step_x, dilate_y, dilate_x, pad_y, pad_x;
+
+  int64_t taps() const { return channels * kh * kw; }
+  int64_t positions() const { return out_h * out_w; }
+  // one channel with its padding
+  int64_t wide() const { return width + 2 * pad_x; }
+  int64_t plane() const { return wide() * (height + 2 * pad_y); }
+};
+
+struct Epilogue {  // out = act(norm(sums + bias) + addend)
+  bool bias, norm, add, relu, fix_gamma;
+  float eps;
+};
+
+struct Work {
+  const Geometry& geometry;
+  const Epilogue& after;
+  const float *weight, *planes, *scale, *addend;
+  float* out;
+};
+
+#define MG_ISA_FILE "kernels/conv_columns.inl"
+#include "kernels/each_set.h"
+
+const auto gather_of = MG_PICK(columns::gather);
+const auto filters_of = MG_PICK(columns::filters);
+
+int64_t aligned(int64_t floats) { return (floats + 15) / 16 * 16; }
+
+class ColumnsConv final : public Step {
+ public:
+  ColumnsConv(const Geometry& geometry, const Epilogue& after)
+      : g_(geometry), after_(after), width_(MG_PICK(columns::width)()),
+        vector_(MG_PICK(columns::vector)()) {
+    panels_ = (g_.positions() + width_ - 1) / width_;
+    together_ = team_size() > 1 && panels_ < 2 * team_size();
+    pieces_ = (g_.taps() + kDepth - 1) / kDepth;
+    planes_ = aligned(2 * g_.filters);
+    columns_ = planes_ + aligned(g_.channels * g_.plane() + kSlack);
+    panel_ = aligned(g_.taps() * kept(std::min(width_, g_.positions())) + kSlack * pieces_);
+  }
+
+  std::size_t scratch() const override {
+    return (columns_ + (together_ ? panels_ * panel_ : 0)) * sizeof(float);
+  }
+
+  void run(const void* const* in, void* const* out, void* scratch) override {
+    float* const memory = static_cast<float*>(scratch);
+    auto input = [in](int i) { return static_cast<const float*>(in[i]); };
+    int next = 2;
+    const float* bias = after_.bias ? input(next++) : nullptr;
+    if (after_.norm) {
+      normalise(in + next, bias, memory);
+      next += 4;
+    } else if (bias) {
+      std::fill_n(memory, g_.filters, 1.0f);
+      std::copy_n(bias, g_.filters, memory + g_.filters);
+    }
+    const Work work = {g_, after_, input(1), memory + planes_,
+                       after_.norm || bias ? memory : nullptr,
+                       after_.add ? input(next) : nullptr, static_cast<float*>(out[0])};
+    surround(input(0), memory + planes_);
+    if (together_) in_two_goes(work, memory + columns_);
+    else panel_by_panel(work);
+  }
+
+ private:
+  // Numbers a tap takes in the columns of so many positions.
+  int64_t kept(int64_t positions) const { return (positions + vector_ - 1) / vector_ * vector_; }
+  int64_t positions_of(int64_t panel) const {
+    return std::min(width_, g_.positions() - panel * width_);
+  }
+
+  void panel_by_panel(const Work& work) const {
+    const double each = static_cast<double>(g_.filters * g_.taps() * width_) / 50.0;
+    parallel_for(panels_, each, [&](int64_t begin, int64_t end) {
+      alignas(64) float columns[kDepth * kMostWidth + kSlack];
+      for (int64_t panel = begin; panel < end; ++panel) {
+        const int64_t place = panel * width_, count = positions_of(panel);
+        for (int64_t k0 = 0; k0 < g_.taps(); k0 += kDepth) {
+          const int64_t k = std::min(kDepth, g_.taps() - k0);
+          gather_of(work, k0, k, place, count, columns);
+          filters_of(work, columns, k0, k, 0, g_.filters, place, count);
+        }
+      }
+    });
+  }
+
+  // First all columns, then the filters: a panel's pieces of kDepth taps lie kSlack apart.
+  void in_two_goes(const Work& work, float* columns) const {
+    const double column = static_cast<double>(kDepth * width_) * 0.3;
+    parallel_for(panels_ * pieces_, column, [&](int64_t begin, int64_t end) {
+      for (int64_t at = begin; at < end; ++at) {
+        const int64_t panel = at / pieces_, k0 = at % pieces_ * kDepth, count = positions_of(panel);
+        gather_of(work, k0, std::min(kDepth, g_.taps() - k0), panel * width_, count,
+                  columns + panel * panel_ + k0 * kept(count) + at % pieces_ * kSlack);
+      }
+    });
+    const int64_t blocks = (g_.filters + kBlock - 1) / kBlock;
+    const double each = static_cast<double>(kBlock * g_.taps() * width_) / 50.0;
+    parallel_for(panels_ * blocks, each, [&](int64_t begin, int64_t end) {
+      for (int64_t at = begin; at < end; ++at) {
+        const int64_t panel = at / blocks, f = at % blocks * kBlock, count = positions_of(panel);
+        for (int64_t piece = 0; piece < pieces_; ++piece) {
+          const int64_t k0 = piece * kDepth;
+          filters_of(work, columns + panel * panel_ + k0 * kept(count) + piece * kSlack, k0,
+                     std::min(kDepth, g_.taps() - k0), f, std::min(g_.filters, f + kBlock),
+                     panel * width_, count);
+        }
+      }
+    });
+  }
+
+  // Scale and shift of each filter from gamma, beta, mean and variance (and the bias).
+  void normalise(const void* const* in, const float* bias, float* scale) const {
+    auto of = [in](int i) { return static_cast<const float*>(in[i]); };
+    const float *gamma = of(0), *beta = of(1), *mean = of(2), *variance = of(3);
+    for (int64_t i = 0; i < g_.filters; ++i) {
+      const float inverse = 1.0f / std::sqrt(variance[i] + after_.eps);
+      scale[i] = after_.fix_gamma ? inverse : inverse * gamma[i];
+      scale[g_.filters + i] = beta[i] + ((bias ? bias[i] : 0.0f) - mean[i]) * scale[i];
+    }
+  }
+
+  // The image with its padding.
+  void surround(const float* x, float* planes) const {
+    parallel_for(g_.channels, static_cast<double>(g_.plane()) * 0.2, [&](int64_t begin, int64_t end) {
+      for (int64_t c = begin; c < end; ++c) {
+        float* to = planes + c * g_.plane();
+        if (g_.pad_y + g_.pad_x > 0) std::fill_n(to, g_.plane(), 0.0f);
+        const float* from = x + c * g_.height * g_.width;
+        if (g_.pad_x == 0) {
+          std::memcpy(to + g_.pad_y * g_.wide(), from, g_.height * g_.width * sizeof(float));
+          continue;
+        }
+        for (int64_t y = 0; y < g_.height; ++y) {
+          std::memcpy(to + (y + g_.pad_y) * g_.wide() + g_.pad_x, from + y * g_.width,
+                      g_.width * sizeof(float));
+        }
+      }
+    });
+    std::fill_n(planes + g_.channels * g_.plane(), kSlack, 0.0f);
+  }
+
+  static constexpr int64_t kBlock = 24;  // filters of one piece of work
+
+  Geometry g_;
+  Epilogue after_;
+  int64_t width_, vector_, panels_, pieces_;
+  int64_t planes_, columns_, panel_;  // where things lie in the scratch memory
+  bool together_;
+};
+
+bool read_geometry(const std::vector<Desc>& in, const Desc& out, const Attrs& attrs, Geometry& g) {
+  if (in.size() < 2 || in[0].ndim() != 4 || in[1].ndim() != 4 || out.ndim() != 4) return false;
+  for (const Desc& each : in) {
+    if (each.dtype != DType::f32 || each.size() < 1) return false;
+  }
+  if (attrs.get<std::string>("layout", "NCHW") != "NCHW" ||
+      attrs.get<int64_t>("num_group", 1) != 1 || in[0].shape[0] != 1) {
+    return false;
+  }
+  auto two = [&attrs](const char* name, int64_t fallback) {
+    auto given = attrs.get<std::vector<int64_t>>(name, {});
+    return given.size() == 2 ? given : std::vector<int64_t>(2, fallback);
+  };
+  const auto &x = in[0].shape, &w = in[1].shape, &y = out.shape;
+  const auto step = two("stride", 1), dilate = two("dilate", 1), pad = two("pad", 0);
+  g = {x[2], x[3], x[1], w[0], w[2], w[3], y[2], y[3],
+       step[0], step[1], dilate[0], dilate[1], pad[0], pad[1]};
+  auto reach = [](int64_t size, int64_t kernel, int64_t step, int64_t dilate, int64_t pad) {
+    return (size + 2 * pad - (kernel - 1) * dilate - 1) / step + 1;
+  };
+  return w[1] == g.channels && y[0] == 1 && y[1] == g.filters && out.dtype == DType::f32 &&
+         reach(g.height, g.kh, g.step_y, g.dilate_y, g.pad_y) == g.out_h &&
+         reach(g.width, g.kw, g.step_x, g.dilate_x, g.pad_x) == g.out_w;
+}
+
+std::unique_ptr<Step> make(const std::vector<Desc>& in, const std::vector<Desc>& out,
+                           const Attrs& attrs) {
+  Geometry g{};
+  if (!read_geometry(in, out[0], attrs, g)) return nullptr;
+  const bool fused = attrs.has("norm");
+  Epilogue after{};
+  after.norm = attrs.get<bool>("norm", false);
+  after.add = attrs.get<bool>("add", false);
+  after.relu = attrs.get<std::string>("act_type", "") == "relu";
+  after.fix_gamma = attrs.get<bool>("fix_gamma", false);
+  after.eps = static_cast<float>(attrs.get<double>("eps", 0.0));
+  after.bias = fused ? !attrs.get<bool>("no_bias", false) : in.size() > 2;
+  for (std::size_t i = 2; i < in.size(); ++i) {
+    const bool addend = after.add && i + 1 == in.size();
+    if (addend ? in[i].shape != out[0].shape : in[i].size() != g.filters) return nullptr;
+  }
+  return std::make_unique<ColumnsConv>(g, after);
+}
+
+constexpr int kBeforeOneDnn = 9;
+MG_KERNEL("Convolution", make, kBeforeOneDnn);
+MG_KERNEL("_conv_fused", make, kBeforeOneDnn);
+
+}  // namespace
+}  // namespace mg
