@@ -4,6 +4,7 @@
 #include "numpy.h"
 
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -177,11 +178,16 @@ namespace {
 
 // -- a program ------------------------------------------------------------------------------------
 
+// For each result an array that it may be written into, or null. Whoever gives it has them alone.
+using Targets = std::vector<PyObject*>;
+// Inputs that nobody reads after a run, and where they lie in the block that they share.
+using Spent = std::vector<std::pair<int, int64_t>>;
+
 // A program, the signature of its inputs, and its callbacks.
 class PyProgram : Host {
  public:
   PyProgram(nb::list slots, nb::list calls, std::vector<int> returned, std::size_t arena_bytes,
-            std::size_t visible)
+            std::size_t visible, const Spent& spent)
       : visible_(std::min(visible, returned.size())) {
     for (nb::handle each : slots) {  // (place, where, dtype or None, shape)
       Slot slot;
@@ -216,7 +222,18 @@ class PyProgram : Host {
     program_.returned = std::move(returned);
     program_.arena_bytes = arena_bytes;
     program_.prepare();
-    check();
+    for (const auto& [input, offset] : spent) {
+      home_ = home_ < 0 || offset < home_offset_ ? input : home_;
+      home_offset_ = home_ == input ? offset : home_offset_;
+    }
+    check(spent);
+    temporary_.resize(program_.slots.size());
+    for (std::size_t i = 0; i < program_.slots.size(); ++i) {
+      const Slot& slot = program_.slots[i];
+      temporary_[i] = slot.place != Place::input && slot.place != Place::object;
+    }
+    for (const auto& [input, offset] : spent) temporary_[static_cast<std::size_t>(input)] = true;
+    find_kept();
     std::unordered_set<int> distinct;
     for (int slot : program_.returned) {
       apart_ = apart_ && program_.slots[slot].place == Place::output && distinct.insert(slot).second;
@@ -240,6 +257,7 @@ class PyProgram : Host {
   }
 
   std::size_t arena_bytes() const { return program_.arena_bytes; }
+  std::size_t kept_bytes() const { return kept_bytes_; }  // made for a backward
   std::size_t native_calls() const { return program_.calls.size() - callbacks_.size(); }
   std::size_t callback_calls() const { return callbacks_.size(); }
   nb::list callback_names() const {
@@ -267,10 +285,12 @@ class PyProgram : Host {
   }
 
   // Queue one run: its results as a tuple, whose values come later.
-  PyObject* queue(PyObject* const* inputs, PyObject* device, Ahead& asked);
+  PyObject* queue(PyObject* const* inputs, PyObject* device, Ahead& asked,
+                  const Targets* targets = nullptr);
 
   // The results of one run, as a tuple; None where this thread is running the program already.
-  PyObject* run(PyObject* const* inputs, PyObject* device) {
+  // `targets`: arrays that results may be written into.
+  PyObject* run(PyObject* const* inputs, PyObject* device, const Targets* targets = nullptr) {
     const auto self = std::this_thread::get_id();
     if (owner_.load() == self) Py_RETURN_NONE;
     if (!running_.try_lock()) {
@@ -285,7 +305,7 @@ class PyProgram : Host {
         Source& source = source_of_device(device);
         for (const auto& step : drawing_) step->seed = source.next();
       }
-      results = locked_run(inputs, device);
+      results = locked_run(inputs, device, targets);
     } catch (const std::exception& error) {
       PyErr_SetString(PyExc_RuntimeError, error.what());
     }
@@ -296,15 +316,16 @@ class PyProgram : Host {
   }
 
  private:
-  PyObject* locked_run(PyObject* const* inputs, PyObject* device) {
+  PyObject* locked_run(PyObject* const* inputs, PyObject* device, const Targets* targets) {
     const std::size_t count = program_.slots.size();
+    nb::object block = nb::steal(kept_bytes_ > 0 ? kept_block(kept_bytes_) : Py_NewRef(Py_None));
+    if (!block.is_valid()) return nullptr;
     for (std::size_t i = 0; i < count; ++i) {
       const Slot& slot = program_.slots[i];
       if (slot.place == Place::input) {
         objects_[i] = Py_NewRef(inputs[slot.where]);
       } else if (slot.place == Place::output) {
-        objects_[i] = fresh_array(numpy_type(slot.desc.dtype), slot.desc.ndim(),
-                                  reinterpret_cast<const npy_intp*>(slot.desc.shape.data()));
+        objects_[i] = output_for(i, block.ptr(), targets);
         if (objects_[i] == nullptr) return nullptr;
       } else {
         continue;
@@ -316,6 +337,7 @@ class PyProgram : Host {
     for (std::size_t i = 0; i < count; ++i) {
       const Slot& slot = program_.slots[i];
       if (slot.place == Place::arena) pointers_[i] = arena_ + slot.where;
+      if (slot.place == Place::kept) pointers_[i] = kept_base(inputs) + slot.where;
     }
     pointers_[count] = arena_;
     device_ = device;
@@ -336,6 +358,47 @@ class PyProgram : Host {
       return nullptr;
     }
     return well ? results() : nullptr;
+  }
+
+  // The array that an output slot lies in during one run: a new reference, or null with an error.
+  PyObject* output_for(std::size_t index, PyObject* block, const Targets* targets) const {
+    const Slot& slot = program_.slots[index];
+    const auto* dims = reinterpret_cast<const npy_intp*>(slot.desc.shape.data());
+    const int type = numpy_type(slot.desc.dtype), ndim = slot.desc.ndim();
+    if (kept_at_[index] >= 0) {
+      return array_within(block, static_cast<std::size_t>(kept_at_[index]), type, ndim, dims);
+    }
+    for (std::size_t i = 0; targets != nullptr && i < targets->size(); ++i) {
+      if ((*targets)[i] == nullptr || program_.returned[i] != static_cast<int>(index)) continue;
+      PyArrayObject* target = as_array((*targets)[i]);
+      if (PyArray_TYPE(target) == type && PyArray_NDIM(target) == ndim &&
+          std::equal(dims, dims + ndim, PyArray_DIMS(target))) {
+        return Py_NewRef((*targets)[i]);
+      }
+    }
+    return fresh_array(type, ndim, dims);
+  }
+
+  // Which outputs are one hidden result each and nothing else: what a backward reads. They share a
+  // block where it is worth it.
+  void find_kept() {
+    std::unordered_map<int, int> users;
+    for (int slot : program_.returned) ++users[program_.root(slot)];
+    kept_at_.assign(program_.slots.size(), -1);
+    for (std::size_t i = visible_; i < program_.returned.size(); ++i) {
+      const int slot = program_.returned[i];
+      const int64_t bytes = program_.slots[slot].desc.bytes();
+      if (program_.slots[slot].place != Place::output || users[slot] != 1 || bytes < kWorthKeeping) {
+        continue;
+      }
+      kept_at_[slot] = static_cast<int64_t>(kept_bytes_);
+      kept_bytes_ += static_cast<std::size_t>((bytes + 63) / 64 * 64);
+    }
+  }
+
+  // Where the block begins that the spent inputs share.
+  char* kept_base(PyObject* const* inputs) const {
+    return static_cast<char*>(PyArray_DATA(as_array(inputs[home_]))) - home_offset_;
   }
 
   // The shortest run counts: others may have been disturbed.
@@ -496,7 +559,7 @@ class PyProgram : Host {
     for (int index : call.in) {
       const int root = program_.root(index);
       const Place place = program_.slots[root].place;
-      if (place != Place::arena && (place != Place::output || root == index)) continue;
+      if (!temporary_[root] || (place == Place::output && root == index)) continue;
       const char* begin = static_cast<const char*>(pointers[root]);
       if (data >= begin && data < begin + program_.slots[index].desc.bytes()) return true;
     }
@@ -504,17 +567,28 @@ class PyProgram : Host {
   }
 
   // Every number that a run uses as an index is one; a wrong plan must not write anywhere.
-  void check() const {
+  void check(const Spent& spent) {
     const int count = static_cast<int>(program_.slots.size());
     auto known = [&](int slot) { return slot >= 0 && slot < count; };
+    for (const auto& [input, offset] : spent) {
+      if (!known(input) || program_.slots[input].place != Place::input ||
+          !program_.slots[input].known || offset < 0) {
+        throw nb::value_error("Program: what is spent is no input");
+      }
+      room_ = std::max(room_, offset + program_.slots[input].desc.bytes());
+    }
     for (const Slot& slot : program_.slots) {
       bool well = slot.where >= 0;
       if (slot.place == Place::arena) {
         well = well && slot.known &&
                static_cast<std::size_t>(slot.where + slot.desc.bytes()) <= program_.arena_bytes;
+      } else if (slot.place == Place::kept) {
+        well = well && slot.known && slot.where + slot.desc.bytes() <= room_;
       } else if (slot.place == Place::alias) {
-        well = well && slot.known && known(static_cast<int>(slot.where)) &&
-               program_.slots[slot.where].place != Place::alias;
+        well = well && slot.known && known(static_cast<int>(slot.where));
+        const Slot& root = program_.slots[well ? slot.where : 0];
+        well = well && root.place != Place::alias &&
+               (!root.known || slot.desc.bytes() <= root.desc.bytes());
       } else if (slot.place == Place::output) {
         well = well && slot.known;
       }
@@ -541,6 +615,12 @@ class PyProgram : Host {
   std::vector<nb::object> callbacks_;
   std::vector<std::string> labels_;  // of each call
   std::size_t visible_;
+  static constexpr int64_t kWorthKeeping = 64 << 10;  // bytes
+  std::vector<int64_t> kept_at_;  // of each slot: where in the block of what is kept; -1: not there
+  std::size_t kept_bytes_ = 0;
+  std::vector<char> temporary_;  // of each slot: its memory may be used for something else later
+  int home_ = -1;  // a spent input, and where it lies in the block of what was kept
+  int64_t home_offset_ = 0, room_ = 0;  // room_: bytes of that block
   bool apart_ = true;  // the results cannot share memory
   bool may_wait_ = false;  // a run needs no Python once its arrays are there
   std::vector<std::vector<int>> ready_;  // the results that are there after each call
@@ -597,7 +677,8 @@ struct PyProgram::Queued : Work {
   int threads = 1;
 };
 
-PyObject* PyProgram::queue(PyObject* const* inputs, PyObject* device, Ahead& asked) {
+PyObject* PyProgram::queue(PyObject* const* inputs, PyObject* device, Ahead& asked,
+                           const Targets* targets) {
   auto work = std::make_unique<Queued>();
   work->program = this;
   work->kept.push_back(nb::find(this).release().ptr());
@@ -605,17 +686,24 @@ PyObject* PyProgram::queue(PyObject* const* inputs, PyObject* device, Ahead& ask
   const std::size_t count = program_.slots.size();
   work->pointers.resize(count + 1);
   std::vector<PyObject*> arrays(count, nullptr);
+  nb::object block = nb::steal(kept_bytes_ > 0 ? kept_block(kept_bytes_) : Py_NewRef(Py_None));
+  if (!block.is_valid()) return nullptr;
   PushOptions options;
+  options.held = static_cast<std::size_t>(room_);
   options.what = "a compiled graph";
   for (std::size_t i = 0; i < count; ++i) {
     const Slot& slot = program_.slots[i];
     if (slot.place == Place::input) {
       arrays[i] = Py_NewRef(inputs[slot.where]);
+    } else if (slot.place == Place::kept) {
+      work->pointers[i] = kept_base(inputs) + slot.where;
+      continue;
     } else if (slot.place == Place::output) {
-      arrays[i] = fresh_array(numpy_type(slot.desc.dtype), slot.desc.ndim(),
-                              reinterpret_cast<const npy_intp*>(slot.desc.shape.data()));
+      arrays[i] = output_for(i, block.ptr(), targets);
       if (arrays[i] == nullptr) return nullptr;
-      options.bytes += static_cast<std::size_t>(slot.desc.bytes());
+      const bool given = targets != nullptr &&
+                         std::find(targets->begin(), targets->end(), arrays[i]) != targets->end();
+      if (!given) options.bytes += static_cast<std::size_t>(slot.desc.bytes());
     } else {
       continue;
     }
@@ -663,7 +751,7 @@ PyObject* PyProgram::queue(PyObject* const* inputs, PyObject* device, Ahead& ask
 // The programs of one graph by the types and shapes of its inputs.
 class Programs {
  public:
-  // `make(inputs)` makes a PyProgram for arrays like these, or returns None: no program for them.
+  // `make(inputs, spent)` makes a PyProgram for arrays like these, or returns None: there is none.
   // `written`: the inputs that the graph writes to.
   Programs(nb::object make, std::vector<int> written, std::size_t most)
       : make_(std::move(make)), written_(std::move(written)), most_(most) {}
@@ -671,6 +759,10 @@ class Programs {
   // Results as a tuple, or None where there is no program for such inputs.
   nb::object call(nb::sequence inputs, nb::handle device) {
     Ahead* asked = std::exchange(ahead, nullptr);
+    Spending* spends = nullptr;
+    if (spending != nullptr && reinterpret_cast<std::uintptr_t>(spending->op) == gradient_of_) {
+      spends = std::exchange(spending, nullptr);
+    }
     nb::object fast = nb::steal(PySequence_Fast(inputs.ptr(), "a sequence of arrays"));
     if (!fast.is_valid()) throw nb::python_error();
     std::vector<nb::object> copies;
@@ -692,12 +784,23 @@ class Programs {
     }
     std::vector<PyObject*> arrays(items, items + count);
     for (std::size_t i = 0; i < copies.size(); ++i) arrays[i] = copies[i].ptr();
-    std::shared_ptr<PyProgram> program = find(arrays.data(), count);
+    const Spent spent = spends != nullptr ? spendable(arrays) : Spent{};
+    std::shared_ptr<PyProgram> program = find(arrays.data(), count, spent);
     if (!program) return nb::none();
     const bool later = asked != nullptr && copies.empty() && program->worth_queueing();
-    if (later) wait_for_room();
-    PyObject* made = later ? program->queue(arrays.data(), device.ptr(), *asked)
-                           : program->run(arrays.data(), device.ptr());
+    if (later) wait_for_room(program->kept_bytes());
+    Targets targets;
+    for (std::size_t i = 0; spends != nullptr && i < input_of_.size(); ++i) {
+      const auto& target = spends->targets.at(static_cast<std::size_t>(input_of_[i]));
+      const bool taken = target.array != nullptr && (later || !target.var->used()) &&
+                         lies_apart(target.array, arrays);
+      targets.push_back(taken ? target.array : nullptr);
+      // one that is not in use is marked when the walk has it handed out, as early as it is there
+      if (taken && later && target.var->used()) asked->writes.push_back(target.var);
+    }
+    if (spends != nullptr) spends->begun = !spent.empty();
+    PyObject* made = later ? program->queue(arrays.data(), device.ptr(), *asked, &targets)
+                           : program->run(arrays.data(), device.ptr(), &targets);
     if (made == nullptr) throw nb::python_error();
     return nb::steal(made);
   }
@@ -722,9 +825,9 @@ class Programs {
       held.push_back(nb::borrow(arrays.back()));
     }
     if (!all_dense(arrays.data(), count)) return nb::none();
-    std::shared_ptr<PyProgram> program = find(arrays.data(), count);
+    std::shared_ptr<PyProgram> program = find(arrays.data(), count, {});
     if (!program || !program->worth_queueing()) return nb::none();
-    wait_for_room();
+    wait_for_room(program->kept_bytes());
     nb::object vars = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(count + 1)));
     nb::object results = nb::steal(new_var());
     Ahead asked;
@@ -749,13 +852,49 @@ class Programs {
     return made;
   }
 
+  // These are the programs of the gradient of `op`, given as its address; for each of their results,
+  // the input of the operator whose gradient it is.
+  void serve(std::uintptr_t op, std::vector<int> input_of) {
+    gradient_of_ = op;
+    input_of_ = std::move(input_of);
+  }
+
   nb::object make_;
 
  private:
   struct Known {
     std::vector<int64_t> signature;
+    Spent spent;
     std::shared_ptr<PyProgram> program;  // null: there is none
   };
+
+  // The arrays among these that make up all that is left of one block of kept ones.
+  static Spent spendable(const std::vector<PyObject*>& arrays) {
+    PyObject* block = nullptr;
+    Spent found;
+    for (std::size_t i = 0; i < arrays.size(); ++i) {
+      std::size_t offset;
+      PyObject* own = block_of(arrays[i], &offset);
+      if (own == nullptr || (block != nullptr && own != block)) continue;
+      block = own;
+      found.emplace_back(static_cast<int>(i), static_cast<int64_t>(offset));
+    }
+    const bool whole = block != nullptr && Py_REFCNT(block) == static_cast<Py_ssize_t>(found.size());
+    return whole ? found : Spent{};
+  }
+
+  // Whether an array shares no memory with these.
+  static bool lies_apart(PyObject* array, const std::vector<PyObject*>& others) {
+    auto begin = [](PyObject* each) {
+      return reinterpret_cast<std::uintptr_t>(PyArray_DATA(as_array(each)));
+    };
+    auto end = [&](PyObject* each) {
+      return begin(each) + static_cast<std::uintptr_t>(PyArray_NBYTES(as_array(each)));
+    };
+    return std::none_of(others.begin(), others.end(), [&](PyObject* other) {
+      return begin(array) < end(other) && begin(other) < end(array);
+    });
+  }
 
   static bool all_dense(PyObject** items, std::size_t count) {
     for (std::size_t i = 0; i < count; ++i) {
@@ -777,13 +916,15 @@ class Programs {
     return true;
   }
 
-  std::shared_ptr<PyProgram> find(PyObject** items, std::size_t count) {
+  std::shared_ptr<PyProgram> find(PyObject** items, std::size_t count,
+                                  const Spent& spent) {
     for (std::size_t i = 0; i < known_.size(); ++i) {
-      if (!matches(known_[i].signature, items, count)) continue;
+      if (!matches(known_[i].signature, items, count) || known_[i].spent != spent) continue;
       if (i != 0) std::rotate(known_.begin(), known_.begin() + i, known_.begin() + i + 1);
       return known_[0].program;
     }
     Known fresh;
+    fresh.spent = spent;
     nb::list given;
     for (std::size_t i = 0; i < count; ++i) {
       PyArrayObject* array = as_array(items[i]);
@@ -793,7 +934,7 @@ class Programs {
       }
       given.append(nb::borrow(items[i]));
     }
-    nb::object made = make_(given);
+    nb::object made = make_(given, spent);
     if (!made.is_none()) fresh.program = nb::cast<std::shared_ptr<PyProgram>>(made);
     known_.insert(known_.begin(), fresh);
     if (known_.size() > most_) known_.pop_back();
@@ -801,8 +942,9 @@ class Programs {
   }
 
   std::vector<Known> known_;
-  std::vector<int> written_;
+  std::vector<int> written_, input_of_;
   std::size_t most_;
+  std::uintptr_t gradient_of_ = 0;
 };
 
 // A graph, its Programs and the callbacks refer to one another: the collector must see that.
@@ -864,9 +1006,10 @@ NB_MODULE(_core, m) {
         return nb::make_tuple(seed.key, seed.run);
       }, "(key, run) of one run that draws.");
   nb::class_<PyProgram>(m, "Program", "Steps over slots, run by one call.")
-      .def(nb::init<nb::list, nb::list, std::vector<int>, std::size_t, std::size_t>(),
+      .def(nb::init<nb::list, nb::list, std::vector<int>, std::size_t, std::size_t,
+                    Spent>(),
            nb::arg("slots"), nb::arg("calls"), nb::arg("returned"), nb::arg("arena_bytes"),
-           nb::arg("visible"))
+           nb::arg("visible"), nb::arg("spent"))
       .def_prop_ro("arena_bytes", &PyProgram::arena_bytes)
       .def_prop_ro("native", &PyProgram::native_calls)
       .def_prop_ro("callbacks", &PyProgram::callback_calls)
@@ -881,6 +1024,7 @@ NB_MODULE(_core, m) {
            nb::arg("written"), nb::arg("most") = 64)
       .def("__call__", &Programs::call, nb::arg("inputs"), nb::arg("device"))
       .def("queue", &Programs::queue, nb::arg("inputs"), nb::arg("device"))
+      .def("serve", &Programs::serve, nb::arg("op"), nb::arg("input_of"))
       .def("list", &Programs::list);
   m.def("make_step", &py_make_step, nb::arg("op_name"), nb::arg("inputs"), nb::arg("outputs"),
         nb::arg("attrs"), nb::sig("def make_step(op_name: str, inputs: list, outputs: list, "

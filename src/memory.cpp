@@ -86,6 +86,42 @@ PyObject* fresh_array(int type_num, int ndim, const npy_intp* dims) {
   return PyArray_EMPTY(ndim, const_cast<npy_intp*>(dims), type_num, 0);
 }
 
+namespace {
+
+constexpr char kBlock[] = "minigluon.kept_block";
+
+void give_block(PyObject* block) { pool_give(PyCapsule_GetPointer(block, kBlock)); }
+
+}  // namespace
+
+PyObject* kept_block(std::size_t bytes) {
+  void* data = take(nullptr, bytes);
+  if (data == nullptr) return PyErr_NoMemory();
+  PyObject* block = PyCapsule_New(data, kBlock, give_block);
+  if (block == nullptr) pool_give(data);
+  return block;
+}
+
+PyObject* array_within(PyObject* block, std::size_t offset, int type_num, int ndim,
+                       const npy_intp* dims) {
+  char* data = static_cast<char*>(PyCapsule_GetPointer(block, kBlock)) + offset;
+  PyObject* made = PyArray_New(&PyArray_Type, ndim, const_cast<npy_intp*>(dims), type_num, nullptr,
+                               data, 0, NPY_ARRAY_CARRAY, nullptr);
+  if (made != nullptr && PyArray_SetBaseObject(as_array(made), Py_NewRef(block)) < 0) {
+    Py_CLEAR(made);
+  }
+  return made;
+}
+
+PyObject* block_of(PyObject* array, std::size_t* offset) {
+  if (!PyArray_CheckExact(array)) return nullptr;
+  PyObject* block = PyArray_BASE(as_array(array));
+  if (block == nullptr || !PyCapsule_IsValid(block, kBlock)) return nullptr;
+  *offset = static_cast<std::size_t>(static_cast<char*>(PyArray_DATA(as_array(array))) -
+                                     static_cast<char*>(PyCapsule_GetPointer(block, kBlock)));
+  return block;
+}
+
 void enter_memory(PyObject* module) {
   capsule = PyCapsule_New(&handler, "mem_handler", nullptr);
   PyModule_AddFunctions(module, methods);

@@ -14,6 +14,7 @@ enum class Place : int32_t {
   arena,   // `where` bytes into the arena
   object,  // an array that a callback returned
   alias,   // the memory of slot number `where` in another shape
+  kept,    // `where` bytes into the block of the inputs that the caller gives up
 };
 
 struct Slot {

@@ -17,8 +17,8 @@ namespace nb = nanobind;
 namespace mg {
 namespace {
 
-PyObject *gradient_word, *single_word, *req_word, *grad_word, *fresh_word, *add_word, *write_word,
-    *null_word, *wait_word;
+PyObject *gradient_word, *single_word, *programs_word, *req_word, *grad_word, *fresh_word,
+    *add_word, *write_word, *null_word, *wait_word;
 
 PyObject* member(PyObject* entry, int which) {
   return reinterpret_cast<TapeEntry*>(entry)->at[which];
@@ -38,12 +38,23 @@ nb::object attribute(nb::handle object, PyObject* name) {
   return nb::steal(found);
 }
 
+constexpr npy_intp kWorthTaking = 65536;  // bytes: less is copied sooner than given back
+
+// Whether nobody but the one reference at hand knows this memory: no view, no capsule, no tape.
+bool is_sole(PyArrayObject* array) {
+  return Py_REFCNT(array) == 1 && PyArray_BASE(array) == nullptr &&
+         PyArray_CHKFLAGS(array, NPY_ARRAY_OWNDATA);
+}
+
 class Walk {
  public:
   // `may_queue`: backward graphs may be queued, where nothing in this walk reads what they make.
   Walk(PyObject* face_of, bool retain, bool may_queue)
       : face_of_(face_of), retain_(retain), may_queue_(may_queue) {}
-  ~Walk() { ahead = nullptr; }
+  ~Walk() {
+    ahead = nullptr;
+    spending = nullptr;
+  }
 
   // The entries below a source, each after those it depends on. False: not for this walk.
   bool order(PyObject* head) {
@@ -118,14 +129,9 @@ class Walk {
 
   void run() {
     for (std::size_t at = entries_.size(); at-- > 0;) {
-      through(entries_[at].ptr(), sums_[at]);
+      through(entries_[at].ptr(), sums_[at], at == 0);
       sums_[at].clear();
-      if (!retain_) {
-        auto* row = reinterpret_cast<TapeEntry*>(entries_[at].ptr());
-        Py_XSETREF(row->at[kInputs], Py_NewRef(Py_None));
-        Py_XSETREF(row->at[kOutputs], Py_NewRef(Py_None));
-        Py_XSETREF(row->at[kOrder], Py_NewRef(Py_None));
-      }
+      if (!retain_) drop(entries_[at].ptr());
     }
   }
 
@@ -178,12 +184,40 @@ class Walk {
     return true;
   }
 
+  // The entry is used up.
+  static void drop(PyObject* entry) {
+    auto* row = reinterpret_cast<TapeEntry*>(entry);
+    Py_XSETREF(row->at[kInputs], Py_NewRef(Py_None));
+    Py_XSETREF(row->at[kOutputs], Py_NewRef(Py_None));
+    Py_XSETREF(row->at[kOrder], Py_NewRef(Py_None));
+  }
+
+  // The gradient array of a leaf, if the next gradient may be computed right into it. Others may
+  // hold it as long as no further call of this walk reads it (`last`).
+  Spending::Target target(PyObject* leaf, bool last) const {
+    for (const auto& [known, sum] : leaves) {
+      if (known.ptr() == leaf) return {};  // there is a part of the sum already, perhaps in it
+    }
+    nb::object held = attribute(leaf, grad_word);
+    if (held.is_none() || !is_plain(held.ptr()) || attribute(leaf, req_word).ptr() != write_word) {
+      return {};
+    }
+    PyObject* raw = slot(held.ptr(), kData);
+    if (!PyArray_CheckExact(raw) || PyArray_NBYTES(as_array(raw)) < kWorthTaking ||
+        !(last || is_sole(as_array(raw))) || !is_dense(as_array(raw)) || !PyArray_ISWRITEABLE(as_array(raw))) {
+      return {};
+    }
+    VarPtr var = var_of(variable_of(held.ptr()));
+    if (var->marked()) return {};  // has an error to tell
+    return {raw, std::move(var)};
+  }
+
   void add(nb::object& sum, nb::object grad) {
     if (sum.is_valid()) settle_all();
     sum = sum.is_valid() ? attribute(face_, add_word)(sum, grad) : std::move(grad);
   }
 
-  void through(PyObject* entry, std::vector<nb::object>& grads) {
+  void through(PyObject* entry, std::vector<nb::object>& grads, bool last) {
     bool any = false;
     for (nb::object& grad : grads) any = any || grad.is_valid();
     if (!any) return;
@@ -219,6 +253,19 @@ class Walk {
     std::vector<PyObject*> args{nullptr, face(member(entry, kDevice)).ptr(), dy.ptr(), out.ptr()};
     for (Py_ssize_t i = 0; i < count; ++i) args.push_back(PyTuple_GET_ITEM(inputs.ptr(), i));
     PyObject* attrs = member(entry, kAttrs);
+    Spending spends;
+    if (!retain_ && !attribute(op, programs_word).is_none()) {
+      spends.op = op.ptr();
+      std::unordered_set<PyObject*> met;
+      for (Py_ssize_t i = 0; i < count; ++i) {
+        PyObject* source = PyTuple_GET_ITEM(sources.ptr(), i);
+        const bool may = source != Py_None && !is_output(source) && met.insert(source).second;
+        Spending::Target place = may ? target(source, last) : Spending::Target{};
+        if (place.array != nullptr && !met.insert(place.array).second) place = {};
+        spends.targets.push_back(std::move(place));
+      }
+      spending = &spends;
+    }
     nb::object results_var;
     if (queues) {
       results_var = nb::steal(new_var());
@@ -231,6 +278,8 @@ class Walk {
         static_cast<std::size_t>(count + 3) | PY_VECTORCALL_ARGUMENTS_OFFSET,
         attrs != nullptr && PyDict_GET_SIZE(attrs) > 0 ? attrs : nullptr);
     ahead = nullptr;
+    spending = nullptr;
+    if (made == nullptr && spends.begun) drop(entry);
     const bool queued = queues && (asked.results->used() || asked.results->marked());
     if (queued) pending.push_back(results_var);
     if (made == nullptr) throw nb::python_error();
@@ -258,14 +307,6 @@ class Walk {
   std::vector<PyObject*> below_;  // the variables, as often as used; the entries hold them
 };
 
-constexpr npy_intp kWorthTaking = 65536;  // bytes: less is copied sooner than given back
-
-// Whether nobody but the one reference at hand knows this memory: no view, no capsule, no tape.
-bool is_sole(PyArrayObject* array) {
-  return Py_REFCNT(array) == 1 && PyArray_BASE(array) == nullptr &&
-         PyArray_CHKFLAGS(array, NPY_ARRAY_OWNDATA);
-}
-
 // Whether one array can be copied into another byte by byte.
 bool fits(PyArrayObject* to, PyArrayObject* from) {
   return PyArray_TYPE(to) == PyArray_TYPE(from) && is_dense(to) && is_dense(from) &&
@@ -282,8 +323,10 @@ void deliver_to(nb::handle leaf, nb::handle grad, nb::handle deliver) {
     if (PyArray_CheckExact(raw) && PyArray_CheckExact(grad.ptr())) {
       PyArrayObject *to = as_array(raw), *from = as_array(grad.ptr());
       if (fits(to, from)) {
-        if (PyArray_NBYTES(to) >= kWorthTaking && is_sole(to) && is_sole(from) &&
-            PyArray_ISWRITEABLE(from)) {
+        if (to == from) {
+          // it was computed in place
+        } else if (PyArray_NBYTES(to) >= kWorthTaking && is_sole(to) && is_sole(from) &&
+                   PyArray_ISWRITEABLE(from)) {
           Py_XSETREF(reinterpret_cast<Array*>(held.ptr())->at[kData], Py_NewRef(grad.ptr()));
         } else {
           std::memmove(PyArray_DATA(to), PyArray_DATA(from),
@@ -303,7 +346,7 @@ struct Parcel {
   PyObject *to, *from;
 
   void operator()(FaultPtr fault) const {
-    if (!fault) {
+    if (!fault && to != from) {  // else it was computed in place
       std::memcpy(PyArray_DATA(as_array(to)), PyArray_DATA(as_array(from)),
                   static_cast<std::size_t>(PyArray_NBYTES(as_array(to))));
     }
@@ -369,7 +412,7 @@ bool queue_delivery(Walk& walk) {
         taken.insert(var.get()).second) {
       singly.push_back({early, number, var, raw, grad.ptr()});
     } else {
-      work->copies.push_back({Py_NewRef(raw), Py_NewRef(grad.ptr())});
+      if (raw != grad.ptr()) work->copies.push_back({Py_NewRef(raw), Py_NewRef(grad.ptr())});
       writes.push_back(var);
     }
     given.push_back(leaf);
@@ -455,6 +498,7 @@ bool backward(nb::list heads, nb::handle head_grads, bool retain, nb::handle fac
 
 void enter_walk(PyObject* raw_module) {
   wait_word = PyUnicode_InternFromString("wait");
+  programs_word = PyUnicode_InternFromString("programs");
   gradient_word = PyUnicode_InternFromString("gradient");
   single_word = PyUnicode_InternFromString("single");
   req_word = PyUnicode_InternFromString("req");

@@ -13,7 +13,7 @@ from .gradient import gradient
 from .infer import infer_dtype, infer_shape, locate
 from .ir import Entry, Node, impure, mutated, substitute, topological, topological_until, variables
 from .lower import lower
-from .rewrite import merge_common
+from .rewrite import merge_common, remakes
 
 __all__ = ["CompiledGraph", "GraphOperator"]
 
@@ -86,9 +86,12 @@ class CompiledGraph:
         self._check_variables()
         self.wrt = self.variables if wrt is None else list(wrt)
         self.hidden: list[Entry] = []
+        self._remade: dict[Entry, Entry] = {}
         self._backwards: dict[tuple[bool, ...], _Backward] = {}
         if record:
-            self.hidden = self._needed_by_backward()
+            needed = self._needed_by_backward()
+            self._remade = remakes(needed)
+            self.hidden = [entry for entry in needed if entry not in self._remade]
         self._returned = [*self.outputs, *self.hidden]
         self._plan()
         self.operator = self._record()
@@ -155,8 +158,8 @@ class CompiledGraph:
         returned, variables, training = self._returned, self.variables, self.training
         visible = len(self.outputs)
 
-        def make(arrays: Sequence[Any]) -> Any:
-            return lower(returned, variables, arrays, training, visible)
+        def make(arrays: Sequence[Any], spent: Sequence[tuple[int, int]]) -> Any:
+            return lower(returned, variables, arrays, training, visible, spent)
 
         return native.core.Programs(make, written)
 
@@ -257,6 +260,8 @@ class CompiledGraph:
             if entry.node.op is not None and entry not in saved:
                 saved[entry] = Entry(Node(None, f"saved_{entry.node.name}_{entry.index}"), 0)
                 sources[saved[entry].node] = (_OUT, i)
+        for entry, again in self._remade.items():
+            [saved[entry]] = substitute([again], saved)
         present = substitute([grad for grad in grads if grad is not None], saved)
         self._refuse_repeats(present)
         of_node: dict[Node, int] = {}
@@ -267,6 +272,11 @@ class CompiledGraph:
         needed = _variables(present)
         if present:
             graph = CompiledGraph(present, needed, self.training, name=f"{self.name}_backward")
+            if graph._programs is not None:  # may write to what was kept, and to old gradients
+                input_of = {number: place for place, node in enumerate(self.variables)
+                            if (number := of_node.get(node)) is not None}
+                graph._programs.serve(id(self.operator),
+                                      [input_of[number] for number in range(len(present))])
         return _Backward(graph, [sources[node] for node in needed],
                          [of_node.get(node) for node in self.variables], filled)
 

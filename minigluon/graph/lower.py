@@ -11,16 +11,16 @@ from ..ops import Attrs
 from .epilogue import join_epilogues
 from .fuse import fuse
 from .infer import Inferred, infer_dtype, infer_shape, locate
-from .ir import Entry, Node, mutated, topological
+from .ir import Entry, Node, impure, mutated, topological
 from .plan import Call, Desc, bytes_of, plan
-from .rewrite import join_attention, join_picks
+from .rewrite import join_attention, join_picks, join_relu
 
 __all__ = ["Pass", "lower"]
 
 Pass = Callable[[Sequence[Entry], Mapping[Entry, Desc], bool], list[Entry]]
 """A rewriting for known types and shapes: ``(entries, descs, training)`` -> as many entries."""
 
-PASSES: tuple[Pass, ...] = (join_picks, join_attention, join_epilogues, fuse)
+PASSES: tuple[Pass, ...] = (join_picks, join_attention, join_epilogues, join_relu, fuse)
 """What is done to a graph before it becomes a program, in order."""
 
 # Operators whose output has the elements of input 0 in the same order: they cost nothing.
@@ -33,7 +33,7 @@ _Found = Mapping[Entry, Desc]
 
 
 def lower(returned: Sequence[Entry], variables: Sequence[Node], arrays: Sequence[Any],
-          training: bool, visible: int) -> Any:
+          training: bool, visible: int, spent: Sequence[tuple[int, int]] = ()) -> Any:
     """A native Program for inputs like `arrays`, or None where none can be made.
 
     Args:
@@ -42,6 +42,8 @@ def lower(returned: Sequence[Entry], variables: Sequence[Node], arrays: Sequence
         arrays: one array for each of them (their values do not matter).
         training: the mode.
         visible: the first so many results may be written to, so no two share memory.
+        spent: inputs that nobody reads after the program, so that it may write to them, and
+            where each lies in the block that they share.
     """
     if any(0 in array.shape or array.ndim == 0 for array in arrays):
         return None  # the rules read a 0 as "unknown"
@@ -54,7 +56,7 @@ def lower(returned: Sequence[Entry], variables: Sequence[Node], arrays: Sequence
             descs = _descs(entries, inputs)
     except MXNetError:
         return None  # running it says what is wrong, at the node where it is
-    return _Lowering(entries, variables, descs, training).program(visible)
+    return _Lowering(entries, variables, descs, training).program(visible, spent)
 
 
 def _descs(entries: Sequence[Entry], inputs: Mapping[Node, Desc]) -> dict[Entry, Desc]:
@@ -86,20 +88,30 @@ def _results_early(entries: Sequence[Entry], training: bool) -> list[Node]:
     """The nodes in an order in which what nobody else reads comes as soon as it can.
 
     The gradients of weights are such: in the order of their results they would all come at the
-    end, and what they read would be kept until then (150 MB more for ResNet-18, batch 64).
+    end, and what they read would be kept until then (150 MB more for ResNet-18, batch 64). What
+    reads only variables comes as late as it can, for the same reason.
     """
     nodes = [node for node in topological(entries) if node.op is not None]
     read = {entry.node for node in nodes for entry in node.inputs}
     written = {entry for node in nodes for entry in mutated(node, training)}
     place = {node: number for number, node in enumerate(nodes)}
 
-    def when(node: Node) -> tuple[int, int]:
+    when: dict[Node, tuple[int, float]] = {}
+    late: dict[Node, tuple[int, float]] = {
+        node: (len(nodes), 0.0) for node in nodes
+        if node in read and node.inputs and written.isdisjoint(node.inputs)
+        and not impure(node, training) and all(entry.node.op is None for entry in node.inputs)}
+    for node in nodes:
         number = place[node]
         if node in read or not written.isdisjoint(node.inputs):
-            return number, 0
-        return max((place.get(entry.node, -1) for entry in node.inputs), default=number), 1
-
-    return sorted(nodes, key=when)
+            when[node] = number, 0.0
+        else:
+            when[node] = max((place.get(entry.node, -1) for entry in node.inputs
+                              if entry.node not in late), default=number), 1.0
+        for entry in node.inputs:
+            if entry.node in late:
+                late[entry.node] = min(late[entry.node], (when[node][0], when[node][1] - 0.5))
+    return sorted(nodes, key={**when, **late}.__getitem__)
 
 
 class _Lowering:
@@ -117,13 +129,14 @@ class _Lowering:
         self.wanted = {entry for node in self.nodes for entry in node.inputs} | set(entries)
         self.written = {entry for node in self.nodes for entry in mutated(node, training)}
 
-    def program(self, visible: int) -> Any:
+    def program(self, visible: int, spent: Sequence[tuple[int, int]]) -> Any:
         calls = [self._call(node) for node in self.nodes]
         made = plan(calls, len(self.variables), self.descs,
-                    [self.slots[entry] for entry in self.entries])
+                    [self.slots[entry] for entry in self.entries], spent)
         slots = [tuple(slot) if slot.dtype in native.DTYPES else (slot.place, slot.where, None, ())
                  for slot in made.slots]
-        return native.core.Program(slots, made.calls, made.returned, made.arena_bytes, visible)
+        return native.core.Program(slots, made.calls, made.returned, made.arena_bytes, visible,
+                                   list(spent))
 
     def _call(self, node: Node) -> Call:
         op = node.op

@@ -3,7 +3,8 @@
 Every entry of a graph gets a slot. Slots that show the same memory (a reshape and what it
 reshapes, an output written over an input that nobody needs any more) form one storage. Storages
 of temporaries get places in one arena, so that what is not needed at the same time may overlap;
-what the graph returns gets an array of its own, and no result ever lies in the arena.
+what the graph returns gets an array of its own, and no result ever lies in the arena. Inputs that
+the caller gives up (`spent`) lie in one block, which is memory for temporaries as they are read.
 """
 from __future__ import annotations
 
@@ -30,6 +31,7 @@ class Place(IntEnum):
     ARENA = 2
     OBJECT = 3
     ALIAS = 4
+    KEPT = 5
 
 
 class Call(NamedTuple):
@@ -86,7 +88,7 @@ def bytes_of(desc: Desc) -> int:
 
 
 def plan(calls: Sequence[Call], inputs: int, descs: Sequence[Desc | None],
-         returned: Sequence[int]) -> Plan:
+         returned: Sequence[int], spent: Sequence[tuple[int, int]] = ()) -> Plan:
     """Lay out the memory of a program.
 
     Args:
@@ -94,13 +96,16 @@ def plan(calls: Sequence[Call], inputs: int, descs: Sequence[Desc | None],
         inputs: how many inputs there are; they have the first slots.
         descs: of every slot; native steps and aliases need theirs known.
         returned: the slots that are handed out.
+        spent: inputs whose memory nobody needs after their last reader here, and where they
+            lie in the one block that they share.
     """
-    storages = _storages(calls, inputs, descs)
+    storages = _storages(calls, inputs, descs, spent)
     _live(calls, storages, returned)
     results = set(returned)
     kept = {id(storages[slot]) for slot in results}
     _hand_out(storages, results, descs)
     _share(calls, storages, kept, descs)
+    _move_in(storages, [storages[slot] for slot, _ in spent])
     scratch, arena_bytes = _lay(calls, storages)
     slots = [_slot(i, storage, descs[i], results) for i, storage in enumerate(storages)]
     slots = _promises(slots, calls)
@@ -110,10 +115,14 @@ def plan(calls: Sequence[Call], inputs: int, descs: Sequence[Desc | None],
                 list(returned), arena_bytes)
 
 
-def _storages(calls: Sequence[Call], inputs: int, descs: Sequence[Desc | None]
-              ) -> list[_Storage]:
+def _storages(calls: Sequence[Call], inputs: int, descs: Sequence[Desc | None],
+              spent: Sequence[tuple[int, int]]) -> list[_Storage]:
     """The storage of every slot, before anything shares but aliases."""
     storages: dict[int, _Storage] = {i: _Storage(Place.INPUT, i, 0, -1) for i in range(inputs)}
+    for slot, offset in spent:
+        desc = descs[slot]
+        assert desc is not None
+        storages[slot].bytes, storages[slot].offset = bytes_of(desc), offset
     for at, call in enumerate(calls):
         for slot in call.outputs:
             if slot < 0:
@@ -160,10 +169,10 @@ def _share(calls: Sequence[Call], storages: list[_Storage], kept: set[int],
             target = storages[out]
             for slot in dict.fromkeys(call.inputs):
                 source = storages[slot]
-                if (source.place is Place.INPUT or source.place is Place.OBJECT
+                if (source.place is Place.OBJECT or not source.bytes
                         or id(source) in kept or id(source) in taken or source is target
                         or source.last != at or source.bytes != target.bytes
-                        or (source.place is Place.OUTPUT and target.place is Place.OUTPUT)):
+                        or (source.place is not Place.ARENA and target.place is Place.OUTPUT)):
                     continue
                 places = [i for i, s in enumerate(call.inputs) if storages[s] is source]
                 if not all(call.step.inplace(i, number) for i in places):
@@ -186,6 +195,18 @@ def _merge(storages: list[_Storage], source: _Storage, target: _Storage) -> None
             storages[i] = source
 
 
+def _move_in(storages: Sequence[_Storage], spent: Sequence[_Storage]) -> None:
+    """Temporaries move into the block of the spent inputs, as far as they find room there."""
+    end = max((storage.offset + storage.bytes for storage in spent), default=0)
+    placed = list(spent)
+    wanted = {id(s): s for s in storages if s.place is Place.ARENA}
+    for storage in sorted(wanted.values(), key=lambda s: (-s.bytes, s.first)):
+        offset = _room(storage, placed)
+        if offset + storage.bytes <= end:
+            storage.place, storage.offset = Place.KEPT, offset
+            placed.append(storage)
+
+
 def _lay(calls: Sequence[Call], storages: Sequence[_Storage]) -> tuple[list[int], int]:
     """Offsets in the arena, the largest first: each at the lowest place free for its whole life."""
     wanted = list({id(s): s for s in storages if s.place is Place.ARENA}.values())
@@ -197,17 +218,22 @@ def _lay(calls: Sequence[Call], storages: Sequence[_Storage]) -> tuple[list[int]
     placed: list[_Storage] = []
     total = 0
     for storage in sorted([*wanted, *scratch.values()], key=lambda s: (-s.bytes, s.first)):
-        offset = 0
-        for other in sorted((o for o in placed
-                             if o.first <= storage.last and storage.first <= o.last),
-                            key=lambda o: o.offset):
-            if offset + storage.bytes <= other.offset:
-                break
-            offset = max(offset, _aligned(other.offset + other.bytes))
-        storage.offset = offset
+        storage.offset = _room(storage, placed)
         placed.append(storage)
-        total = max(total, _aligned(offset + storage.bytes))
+        total = max(total, _aligned(storage.offset + storage.bytes))
     return [scratch[at].offset if at in scratch else 0 for at in range(len(calls))], total
+
+
+def _room(storage: _Storage, placed: Sequence[_Storage]) -> int:
+    """The lowest offset at which nothing lies while this storage lives."""
+    offset = 0
+    for other in sorted((o for o in placed
+                         if o.first <= storage.last and storage.first <= o.last),
+                        key=lambda o: o.offset):
+        if offset + storage.bytes <= other.offset:
+            break
+        offset = max(offset, _aligned(other.offset + other.bytes))
+    return offset
 
 
 def _aligned(size: int) -> int:
@@ -216,8 +242,8 @@ def _aligned(size: int) -> int:
 
 def _slot(index: int, storage: _Storage, desc: Desc | None, results: set[int]) -> Slot:
     dtype, shape = desc if desc is not None else (None, ())
-    if storage.place is Place.ARENA:
-        return Slot(Place.ARENA, storage.offset, dtype, shape)
+    if storage.place is Place.ARENA or storage.place is Place.KEPT:
+        return Slot(storage.place, storage.offset, dtype, shape)
     if storage.home != index:
         return Slot(Place.ALIAS, storage.home, dtype, shape)
     where = index if storage.place is Place.INPUT else 0

@@ -11,7 +11,7 @@ from ..ops import Attrs, find_operator
 from .ir import Entry, Node, impure, substitute, topological
 from .plan import Desc
 
-__all__ = ["join_attention", "join_picks", "merge_common"]
+__all__ = ["join_attention", "join_picks", "join_relu", "merge_common", "remakes"]
 
 _PLAIN = (int, float, bool, str, type(None))
 
@@ -75,6 +75,64 @@ def join_picks(entries: Sequence[Entry], descs: Mapping[Entry, Desc], training: 
         joined = Node(op, f"{node.name}_pick", [spread.inputs[0], spread.inputs[2], out], attrs)
         given[Entry(node, 0)] = Entry(joined, 0)
     return substitute(entries, given) if given else list(entries)
+
+
+def join_relu(entries: Sequence[Entry], descs: Mapping[Entry, Desc], training: bool
+              ) -> list[Entry]:
+    """``relu(BatchNorm(x))`` as one call where nothing else reads what is normalised."""
+    uses: dict[Entry, int] = {}
+    nodes = topological(entries)
+    for entry in [*entries, *(entry for node in nodes for entry in node.inputs)]:
+        uses[entry] = uses.get(entry, 0) + 1
+    ends = {norm: node for node in nodes
+            if (norm := _normalised(node)) is not None and uses[Entry(norm, 0)] == 1}
+    made: dict[Entry, Entry] = {}
+    for node in nodes:
+        if Entry(node, 0) in made:
+            continue
+        inputs = [made.get(entry, entry) for entry in node.inputs]
+        new = node
+        if node in ends:
+            new = Node(find_operator("_batch_norm_relu"), node.name, inputs, node.attrs,
+                       node.extra_attrs)
+            made[Entry(ends[node], 0)] = Entry(new, 0)
+        elif inputs != list(node.inputs):
+            new = Node(node.op, node.name, inputs, node.attrs, node.extra_attrs)
+        made.update((Entry(node, i), Entry(new, i)) for i in range(node.num_outputs()))
+    return [made[entry] for entry in entries]
+
+
+def remakes(hidden: Sequence[Entry]) -> dict[Entry, Entry]:
+    """What of that which a backward reads it can compute again from the rest, in one pass.
+
+    It is relu of what was normalised: data, mean and 1 / std are read anyway.
+    """
+    kept = set(hidden)
+    found: dict[Entry, Entry] = {}
+    for entry in hidden:
+        norm = _normalised(entry.node)
+        if norm is None:
+            continue
+        data, gamma, beta = norm.inputs[:3]
+        mean, inverse = Entry(norm, 1), Entry(norm, 2)
+        if ((data in kept or data.node.op is None) and mean in kept and inverse in kept
+                and _normalised(data.node) is None
+                and gamma.node.op is None and beta.node.op is None):
+            op = find_operator("_batch_norm_apply")
+            attrs = op.parse({"axis": norm.attrs["axis"], "fix_gamma": norm.attrs["fix_gamma"],
+                              "act_type": "relu"})
+            again = Node(op, f"{entry.node.name}_again", [data, gamma, beta, mean, inverse], attrs)
+            found[entry] = Entry(again, 0)
+    return found
+
+
+def _normalised(node: Node) -> Node | None:
+    """The BatchNorm whose first output `node` is relu of."""
+    name = node.op.name if node.op is not None else ""
+    if name != "relu" and not (name == "Activation" and node.attrs["act_type"] == "relu"):
+        return None
+    source = node.inputs[0]
+    return _made_by(source, "BatchNorm") if source.index == 0 else None
 
 
 def join_attention(entries: Sequence[Entry], descs: Mapping[Entry, Desc], training: bool

@@ -83,6 +83,20 @@ struct Ahead {
 // What the caller on this thread allows; taken (and set to null) by the first program that is called.
 extern thread_local Ahead* ahead;
 
+// What a backward gives up to the program of one operator's gradient: what the forward kept for it,
+// and the gradient arrays that will be overwritten.
+struct Spending {
+  struct Target {
+    PyObject* array = nullptr;  // its memory is the tape's alone; null: none
+    VarPtr var;
+  };
+  PyObject* op = nullptr;       // the operator whose gradient it is
+  std::vector<Target> targets;  // for each input of the operator, where its gradient may go
+  bool begun = false;           // set by the program that took it: what was kept is lost
+};
+// What the walk on this thread gives up; taken (and set to null) by the program it is for.
+extern thread_local Spending* spending;
+
 // From how many seconds on a program is queued; infinite where nothing is.
 double worth_queueing();
 

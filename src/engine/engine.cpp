@@ -62,6 +62,7 @@ void Engine::enter(const ItemPtr& item) {
   if (item->work_) {
     ++queued_;
     bytes_ += item->bytes_;
+    held_ += item->held_;
   }
   if (item->waits_ == 0) granted(*item);
 }
@@ -130,6 +131,7 @@ void Engine::finish(const ItemPtr& item, FaultPtr fault) {
   if (item->work_) {
     --queued_;
     bytes_ -= item->bytes_;
+    held_ -= item->held_;
   }
   open_.erase(item->place_);
   if (waiters_) something_ended_.notify_all();
@@ -209,6 +211,7 @@ ItemPtr Engine::push(std::unique_ptr<Work> work, std::vector<VarPtr> reads,
   item->writes_ = std::move(writes);
   item->priority_ = options.priority;
   item->bytes_ = options.bytes;
+  item->held_ = options.held;
   item->what_ = options.what;
   Lock lock(mutex_);
   enter(item);
@@ -266,11 +269,12 @@ bool Engine::wait(Lock& lock, Clock::time_point deadline, Done done) {
   return true;
 }
 
-bool Engine::wait_room(Clock::time_point deadline) {
+bool Engine::wait_room(Clock::time_point deadline, std::size_t wanted) {
   Lock lock(mutex_);
   if (!inside.empty() || threads() == 0) return true;
   return wait(lock, deadline, [&] {
-    return queued_ == 0 || (queued_ < most_ && bytes_ < most_bytes_);
+    const bool fits = wanted == 0 || held_ == 0 || held_ + wanted < 4 * most_bytes_;
+    return queued_ == 0 || (queued_ < most_ && bytes_ < most_bytes_ && fits);
   });
 }
 
@@ -407,7 +411,7 @@ void Engine::after_fork_in_child() {
   ready_ = {};
   inside.clear();
   running_ = brief_ = waiters_ = helpers_ = paused_ = 0;
-  queued_ = bytes_ = 0;
+  queued_ = bytes_ = held_ = 0;
   ending_ = false;
   ++generation_;
 }

@@ -89,7 +89,7 @@ class Item {
   std::vector<VarPtr> reads_, writes_;
   int priority_ = 0;
   uint64_t number_ = 0, generation_ = 0;
-  std::size_t bytes_ = 0, waits_ = 0;  // `waits_`: uses that are not granted yet
+  std::size_t bytes_ = 0, held_ = 0, waits_ = 0;  // `waits_`: uses that are not granted yet
   bool granted_ = false, ended_ = false;
   std::string what_;
   FaultPtr fault_;
@@ -100,6 +100,7 @@ class Item {
 struct PushOptions {
   int priority = 0;       // among what is ready, the highest first
   std::size_t bytes = 0;  // memory that waits with it, for the limit on running ahead
+  std::size_t held = 0;   // memory of others that it holds until it has ended
   std::string what = "work";
 };
 
@@ -121,7 +122,8 @@ class Engine {
   ~Engine();
 
   int threads() const { return stopped_ ? 0 : threads_.load(); }
-  // How many items, and how many bytes, may wait before `wait_room` does.
+  // How many items, and how many bytes, may wait before `wait_room` does. Of what items hold for a
+  // time, four times as many bytes.
   void limit(std::size_t items, std::size_t bytes);
 
   // Queue an item. With threads it never waits, so that an item may push others.
@@ -134,7 +136,8 @@ class Engine {
 
   // All these wait until something is so, or until the deadline, and say whether it is. Inside an
   // item, what the item itself holds is not waited for, and other items are run meanwhile.
-  bool wait_room(Clock::time_point deadline);
+  // `wanted`: bytes that an item will make for another one, which then holds them.
+  bool wait_room(Clock::time_point deadline, std::size_t wanted = 0);
   bool wait_started(const ItemPtr& item, Clock::time_point deadline);
   bool wait_ended(const ItemPtr& item, Clock::time_point deadline);
   // For all writes (for all uses, too) that were pushed before `ticket()` was asked.
@@ -209,7 +212,7 @@ class Engine {
   std::atomic<bool> stopped_{false};
   bool ending_ = false;
   uint64_t numbers_ = 0, generation_ = 0;
-  std::size_t queued_ = 0, bytes_ = 0, most_ = 64, most_bytes_ = std::size_t{64} << 20;
+  std::size_t queued_ = 0, bytes_ = 0, held_ = 0, most_ = 64, most_bytes_ = std::size_t{64} << 20;
 };
 
 }  // namespace mg

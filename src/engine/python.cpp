@@ -267,6 +267,7 @@ void set_threads(int threads) {
 }  // namespace
 
 thread_local Ahead* ahead = nullptr;
+thread_local Spending* spending = nullptr;
 
 double worth_queueing() {
   return engine().threads() > 0 ? queue_from : std::numeric_limits<double>::infinity();
@@ -276,8 +277,8 @@ PyObject* new_var() { return nb::cast(PyVar()).release().ptr(); }
 
 VarPtr var_of(PyObject* var) { return nb::inst_ptr<PyVar>(var)->var; }
 
-void wait_for_room() {
-  if (!wait_for([](Clock::time_point until) { return engine().wait_room(until); })) {
+void wait_for_room(std::size_t wanted) {
+  if (!wait_for([&](Clock::time_point until) { return engine().wait_room(until, wanted); })) {
     say(raise_timeout, engine().pending(nullptr));
   }
 }

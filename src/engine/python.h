@@ -19,8 +19,8 @@ bool is_used(PyObject* var);
 PyObject* new_var();
 VarPtr var_of(PyObject* var);
 
-// Wait until something more may be queued.
-void wait_for_room();
+// Wait until something more may be queued, which will make so many bytes for a later item.
+void wait_for_room(std::size_t wanted = 0);
 
 // Give up a reference from any thread, with or without the GIL: it is dropped soon.
 void bury(PyObject* object);

@@ -19,6 +19,8 @@ struct NormalPasses {
                      int64_t begin, int64_t end);
   void (*apply)(const Layout&, const void* x, const void* mean, const void* scale,
                 const void* shift, void* y, int64_t begin, int64_t end);
+  void (*apply_relu)(const Layout&, const void* x, const void* mean, const void* scale,
+                     const void* shift, void* y, int64_t begin, int64_t end);
   void (*grad_sums)(const Layout&, const void* dy, const void* x, const void* mean, double* work,
                     int64_t begin, int64_t end);
   void (*grad_apply)(const Layout&, const void* dy, const void* x, const void* mean,
@@ -46,7 +48,8 @@ void over_rows(const Layout& l, F&& f) {
   parallel_for(l.rows(), 0.2 * l.row_length(), f);
 }
 
-template <class T>
+// relu: what follows is max(y, 0).
+template <class T, bool relu>
 class Forward final : public Step {
  public:
   Forward(NormalPasses passes, const Layout& l, const Attrs& attrs)
@@ -85,7 +88,7 @@ class Forward final : public Step {
       scale[c] = fixed_ ? inverse[c] : inverse[c] * gamma[c];
     }
     over_rows(l_, [&](int64_t begin, int64_t end) {
-      p_.apply(l_, in[0], mean, scale, in[2], out[0], begin, end);
+      (relu ? p_.apply_relu : p_.apply)(l_, in[0], mean, scale, in[2], out[0], begin, end);
     });
   }
 
@@ -94,6 +97,34 @@ class Forward final : public Step {
   Layout l_;
   double eps_, momentum_;
   bool fixed_, fresh_;
+};
+
+// The forward again from its statistics. Inputs data, gamma, beta, mean, inverse.
+template <class T>
+class Again final : public Step {
+ public:
+  Again(NormalPasses passes, const Layout& l, const Attrs& attrs)
+      : apply_(attrs.get<std::string>("act_type", "") == "relu" ? passes.apply_relu : passes.apply),
+        l_(l), fixed_(attrs.get<bool>("fix_gamma", true)) {}
+
+  size_t scratch() const override { return static_cast<size_t>(l_.channels) * sizeof(T); }
+  bool inplace(int input, int output) const override { return input == 0 && output == 0; }
+
+  void run(const void* const* in, void* const* out, void* scratch) override {
+    T* scale = static_cast<T*>(scratch);
+    const T *gamma = static_cast<const T*>(in[1]), *inverse = static_cast<const T*>(in[4]);
+    for (int64_t c = 0; c < l_.channels; ++c) {
+      scale[c] = fixed_ ? inverse[c] : inverse[c] * gamma[c];
+    }
+    over_rows(l_, [&](int64_t begin, int64_t end) {
+      apply_(l_, in[0], in[3], scale, in[2], out[0], begin, end);
+    });
+  }
+
+ private:
+  decltype(NormalPasses::apply) apply_;
+  Layout l_;
+  bool fixed_;
 };
 
 // Inputs dy, data, gamma, beta, mean, inverse; outputs for data, gamma, beta.
@@ -157,16 +188,24 @@ std::unique_ptr<Step> make(const Desc& data, const std::vector<Desc>& in,
   return nullptr;
 }
 
+template <class T>
+using Plain = Forward<T, false>;
+template <class T>
+using Rectified = Forward<T, true>;
+
+template <template <class> class Kind>
 std::unique_ptr<Step> make_forward(const std::vector<Desc>& in, const std::vector<Desc>& out,
                                    const Attrs& attrs) {
-  return make<Forward>(in[0], in, out, attrs);
+  return make<Kind>(in[0], in, out, attrs);
 }
 std::unique_ptr<Step> make_backward(const std::vector<Desc>& in, const std::vector<Desc>& out,
                                     const Attrs& attrs) {
   return make<Backward>(in[1], in, out, attrs);
 }
 
-MG_KERNEL("BatchNorm", make_forward);
+MG_KERNEL("BatchNorm", make_forward<Plain>);
+MG_KERNEL("_batch_norm_relu", make_forward<Rectified>);
+MG_KERNEL("_batch_norm_apply", make_forward<Again>);
 MG_KERNEL("_batch_norm_grad", make_backward);
 
 }  // namespace

@@ -126,7 +126,14 @@ struct Normal {
     }
   }
 
-  // y = (x - mean) scale + shift, for rows [begin, end) of outer * channels (or of outer).
+  template <bool relu>
+  static MG_INLINE V ended(V y) {
+    return relu ? max_of<T>(y, V{}) : y;
+  }
+
+  // y = (x - mean) scale + shift, or max(y, 0), for rows [begin, end) of outer * channels (or of
+  // outer).
+  template <bool relu>
   static void apply(const Layout& l, const void* data, const void* mean, const void* scale,
                     const void* shift, void* out, int64_t begin, int64_t end) {
     const T *x = static_cast<const T*>(data), *m = static_cast<const T*>(mean);
@@ -143,7 +150,7 @@ struct Normal {
         }
         for (int64_t at = from * l.channels + j; at < to * l.channels; at += l.channels)
           for (int k = 0; k < count; ++k)
-            put(y + at + k * N, (part(x + at + k * N, n) - mv[k]) * sv[k] + bv[k], n);
+            put(y + at + k * N, ended<relu>((part(x + at + k * N, n) - mv[k]) * sv[k] + bv[k]), n);
       });
       return;
     }
@@ -152,8 +159,11 @@ struct Normal {
       const V mv = all<T>(m[c]), sv = all<T>(s[c]), bv = all<T>(b[c]);
       int64_t i = 0;
       for (; i + N <= l.inner; i += N)
-        store<T>(y + at + i, (load<T>(x + at + i) - mv) * sv + bv);
-      for (; i < l.inner; ++i) y[at + i] = (x[at + i] - m[c]) * s[c] + b[c];
+        store<T>(y + at + i, ended<relu>((load<T>(x + at + i) - mv) * sv + bv));
+      if (i < l.inner) {
+        const int64_t n = l.inner - i;
+        put(y + at + i, ended<relu>((part(x + at + i, n) - mv) * sv + bv), n);
+      }
     }
   }
 
@@ -204,5 +214,6 @@ struct Normal {
 template <class T>
 NormalPasses normal_passes() {
   using P = Normal<T>;
-  return {P::statistics, P::apply, P::grad_sums, P::grad_apply};
+  return {P::statistics, P::template apply<false>, P::template apply<true>, P::grad_sums,
+          P::grad_apply};
 }

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "kernels/cast.h"
 #include "kernels/sets.h"
 #include "parallel.h"
 #include "registry.h"
@@ -14,16 +15,13 @@ struct Half {  // float16
   uint16_t bits;
 };
 
-// A row of n numbers of one type to another, as NumPy's astype does it.
-using CastLoop = void (*)(const void* from, void* to, int64_t n);
-
 #define MG_ISA_FILE "kernels/cast.inl"
 #include "kernels/each_set.h"
 
 class Cast final : public Step {
  public:
   Cast(const Desc& from, const Desc& to)
-      : loop_(MG_PICK(loop_of)(from.dtype, to.dtype)), size_(from.size()), from_(size_of(from.dtype)),
+      : loop_(cast_loop(from.dtype, to.dtype)), size_(from.size()), from_(size_of(from.dtype)),
         to_(size_of(to.dtype)) {}
 
   // Each number is read before it is written, and a larger one never lies over a smaller one.
@@ -56,4 +54,7 @@ MG_KERNEL("_cast_like", make);
 MG_KERNEL("amp_cast", make);
 
 }  // namespace
+
+CastLoop cast_loop(DType from, DType to) { return MG_PICK(loop_of)(from, to); }
+
 }  // namespace mg

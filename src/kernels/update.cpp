@@ -2,9 +2,12 @@
 // further results are written over the states.
 #include "kernels/update.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 
+#include "kernels/cast.h"
+#include "parallel.h"
 #include "registry.h"
 
 namespace mg {
@@ -265,6 +268,68 @@ std::unique_ptr<Step> make_update(const std::vector<Desc>& in, const std::vector
   return step->adjust(attrs) ? std::move(step) : nullptr;
 }
 
+// The same for a float16 weight and gradient with states and a copy of the weight in float32, which
+// comes last: that is updated, and the new weight rounded from it, piece by piece in the cache.
+class MixedUpdate final : public Step {
+ public:
+  MixedUpdate(const UpdateRule& rule, int64_t size) : rule_(rule), size_(size) {}
+
+  bool adjust(const Attrs& attrs) override {
+    Program program = rule_.program(attrs);
+    program.inputs = 2 + rule_.states;
+    std::vector<double> numbers = program.numbers;
+    auto sweep = elementwise::make_sweep(std::move(program), DType::f32);
+    bool well = sweep != nullptr && sweep->inplace(0, 0);
+    for (int i = 0; well && i < rule_.states; ++i) well = sweep->inplace(2 + i, 1 + i);
+    if (!well) return false;
+    sweep_ = std::move(sweep);
+    numbers_ = std::move(numbers);
+    return true;
+  }
+
+  bool inplace(int input, int output) const override { return input == 0 && output == 0; }
+
+  void run(const void* const* in, void* const* out, void*) override {
+    const auto* grad = static_cast<const uint16_t*>(in[1]);
+    auto* rounded = static_cast<uint16_t*>(out[0]);
+    const auto state = [&](int i) { return mutable_in<float>(in[2 + i]); };  // the last: the weight
+    parallel_for(size_, sweep_->cost() + 0.3, [&](int64_t begin, int64_t end) {
+      alignas(64) float wide[kPiece];
+      for (int64_t at = begin; at < end; at += kPiece) {
+        const int64_t n = std::min(kPiece, end - at);
+        float* weight = state(rule_.states) + at;
+        widen_(grad + at, wide, n);
+        const void* from[5] = {weight, wide};
+        void* to[4] = {weight};
+        for (int i = 0; i < rule_.states; ++i) from[2 + i] = to[1 + i] = state(i) + at;
+        sweep_->run(from, to, 0, n, numbers_.data());
+        narrow_(weight, rounded + at, n);
+      }
+    }, kPiece);
+  }
+
+ private:
+  static constexpr int64_t kPiece = 1024;
+  UpdateRule rule_;
+  int64_t size_;
+  CastLoop widen_ = cast_loop(DType::f16, DType::f32), narrow_ = cast_loop(DType::f32, DType::f16);
+  std::unique_ptr<elementwise::Sweep> sweep_;
+  std::vector<double> numbers_;
+};
+
+template <const char* name>
+std::unique_ptr<Step> make_mixed(const std::vector<Desc>& in, const std::vector<Desc>& out,
+                                 const Attrs& attrs) {
+  const UpdateRule& rule = rules().at(name);
+  bool well = in.size() == static_cast<size_t>(3 + rule.states) && out[0].dtype == DType::f16;
+  for (size_t i = 0; well && i < in.size(); ++i) {
+    well = in[i].shape == out[0].shape && in[i].dtype == (i < 2 ? DType::f16 : DType::f32);
+  }
+  if (!well) return nullptr;
+  auto step = std::make_unique<MixedUpdate>(rule, out[0].size());
+  return step->adjust(attrs) ? std::move(step) : nullptr;
+}
+
 #define MG_UPDATE(name)                      \
   constexpr char name##_word[] = #name;      \
   MG_KERNEL(#name, make_update<name##_word>)
@@ -279,6 +344,9 @@ MG_UPDATE(signsgd_update);
 MG_UPDATE(signum_update);
 MG_UPDATE(ftrl_update);
 MG_UPDATE(ftml_update);
+MG_KERNEL("mp_sgd_update", make_mixed<sgd_update_word>);
+MG_KERNEL("mp_sgd_mom_update", make_mixed<sgd_mom_update_word>);
+MG_KERNEL("mp_nag_mom_update", make_mixed<nag_mom_update_word>);
 
 }  // namespace
 

@@ -12,6 +12,7 @@
 #include <mutex>
 
 #include <immintrin.h>
+#include <sys/mman.h>
 
 #include "../kernel.h"
 #include "onednn.h"
@@ -300,12 +301,14 @@ double busy_seconds() {
 // Seconds of the best of a few runs on made-up data. Large weights come from memory, as they do
 // where a network has more of them than the cache holds.
 double seconds(Conv& step, const std::vector<Desc>& in, const Desc& out) {
-  std::vector<void*> memory;
+  // The pages go back at once: freed memory would stay with the C library.
+  std::vector<std::pair<void*, std::size_t>> memory;
   auto take = [&memory](std::size_t bytes) {
-    void* block = std::aligned_alloc(64, aligned(bytes) + 64);
-    if (block == nullptr) throw std::bad_alloc();
-    std::memset(block, 0, aligned(bytes) + 64);
-    memory.push_back(block);
+    const std::size_t size = aligned(bytes) + 64;
+    void* block = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (block == MAP_FAILED) throw std::bad_alloc();
+    std::memset(block, 0, size);
+    memory.emplace_back(block, size);
     return block;
   };
   std::vector<const void*> inputs;
@@ -322,7 +325,7 @@ double seconds(Conv& step, const std::vector<Desc>& in, const Desc& out) {
     step.run(inputs.data(), &result, scratch);
     best = std::min(best, busy_seconds() - start);
   }
-  for (void* block : memory) std::free(block);
+  for (const auto& [block, size] : memory) munmap(block, size);
   return best;
 }
 

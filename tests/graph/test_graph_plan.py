@@ -24,8 +24,12 @@ class Step:
         return self.bytes
 
 
-def _run(calls: list[Call], inputs: list[np.ndarray], made: Any) -> list[np.ndarray]:
-    """What a program does, with NumPy over one buffer of bytes; scratch is filled with rubbish."""
+def _run(calls: list[Call], inputs: list[np.ndarray], made: Any, block: np.ndarray
+         ) -> list[np.ndarray]:
+    """What a program does, with NumPy over one buffer of bytes; scratch is filled with rubbish.
+
+    `block`: bytes that the spent inputs lie in.
+    """
     arena = np.full(made.arena_bytes, 0x5A, np.uint8)
     arrays: dict[int, np.ndarray] = {}
 
@@ -33,10 +37,10 @@ def _run(calls: list[Call], inputs: list[np.ndarray], made: Any) -> list[np.ndar
         place, where, _dtype, shape = made.slots[slot]
         if place is Place.ALIAS:
             return view(where).reshape(shape)
-        if place is Place.ARENA:
-            size = bytes_of(("float32", shape))
-            assert where % 64 == 0 and where + size <= len(arena)
-            return arena[where:where + size].view(np.float32).reshape(shape)
+        if place in (Place.ARENA, Place.KEPT):
+            size, memory = bytes_of(("float32", shape)), arena if place is Place.ARENA else block
+            assert where % 64 == 0 and where + size <= len(memory)
+            return memory[where:where + size].view(np.float32).reshape(shape)
         return arrays[slot]
 
     for slot, (place, where, _dtype, shape) in enumerate(made.slots):
@@ -102,11 +106,19 @@ def test_a_plan_computes_what_the_calls_say(seed: int) -> None:
         results = ([given[0].reshape(descs[call.outputs[0]][1])] if call.step == "alias"
                    else call.does(given, len(call.outputs)))
         values.update(zip(call.outputs, results, strict=True))
-    made = plan(calls, inputs, descs, returned)
-    for slot in returned:
-        assert made.slots[slot].place is not Place.ARENA
-    for one, slot in zip(_run(calls, arrays, made), returned, strict=True):
-        np.testing.assert_allclose(one, values[slot], rtol=1e-5)
+    for numbers in ((), range(0, inputs, 2), range(inputs)):
+        spent = [(slot, 128 * slot) for slot in numbers]
+        made = plan(calls, inputs, descs, returned, spent)
+        given, block = [array.copy() for array in arrays], np.zeros(128 * inputs, np.uint8)
+        for slot, offset in spent:
+            given[slot] = block[offset:offset + 96].view(np.float32).reshape(arrays[slot].shape)
+            given[slot][...] = arrays[slot]
+        for slot in returned:
+            assert made.slots[slot].place is not Place.ARENA
+        for one, slot in zip(_run(calls, given, made, block), returned, strict=True):
+            np.testing.assert_allclose(one, values[slot], rtol=1e-5)
+        for slot in set(range(inputs)).difference(numbers):
+            np.testing.assert_array_equal(given[slot], arrays[slot])
 
 
 def _chain(length: int, inplace: bool) -> Any:
@@ -128,6 +140,26 @@ def test_a_chain_not_in_place_needs_two_buffers() -> None:
 def test_an_input_is_never_written_over() -> None:
     made = _chain(1, inplace=True)
     assert [slot.place for slot in made.slots] == [Place.INPUT, Place.OUTPUT]
+
+
+def test_a_spent_input_is_memory_once_it_was_read() -> None:
+    step, descs = Step(False), [("float32", (1000,))] * 6
+    calls = [Call(step, (0,), (2,), Native(step)), Call(step, (2,), (3,), Native(step)),
+             Call(step, (3, 1), (4,), Native(step)), Call(step, (4,), (5,), Native(step))]
+    made = plan(calls, 2, descs, [5], spent=[(0, 64)])
+    assert made.slots[2].place is Place.ARENA  # it is written while 0 is read
+    assert made.slots[3][:2] == (Place.KEPT, 0) and made.arena_bytes == 4032
+    assert plan(calls, 2, descs, [0, 5], spent=[(0, 0)]).arena_bytes == 2 * 4032  # 0 is returned
+
+
+def test_neighbours_that_were_read_make_room_for_something_large() -> None:
+    step = Step(False)
+    small, large = ("float32", (1000,)), ("float32", (2000,))
+    descs = [small, small, small, large, large]
+    calls = [Call(step, (0, 1), (2,), Native(step)), Call(step, (2,), (3,), Native(step)),
+             Call(step, (3,), (4,), Native(step))]
+    made = plan(calls, 2, descs, [4], spent=[(0, 0), (1, 4032)])
+    assert made.slots[3][:2] == (Place.KEPT, 0) and made.arena_bytes == 4032
 
 
 def test_scratch_does_not_touch_what_lives() -> None:

@@ -72,11 +72,12 @@ def test_random_graphs(seed: int) -> None:
         np.testing.assert_array_equal(array, old)
 
 
+@pytest.mark.parametrize("shape", [(4, 6), (300, 256)])  # a backward reuses large memory
 @pytest.mark.parametrize("seed", range(40))
-def test_gradients_of_random_graphs(seed: int) -> None:
+def test_gradients_of_random_graphs(seed: int, shape: tuple[int, ...]) -> None:
     outputs, inputs = _random_graph(random.Random(seed))
     make = np.random.default_rng(seed)
-    values = [make.standard_normal((4, 6), np.float32) for _ in inputs]
+    values = [make.standard_normal(shape, np.float32) for _ in inputs]
     grads = []
     for enabled in (True, False):
         compiled = CompiledGraph(outputs, inputs, training=True, record=True)
@@ -91,10 +92,105 @@ def test_gradients_of_random_graphs(seed: int) -> None:
         results = results if isinstance(results, list) else [results]
         if any(result._ag is None for result in results):
             return
-        mx.autograd.backward(results)
-        grads.append([array.grad.asnumpy() for array in arrays])
-    for one, other in zip(*grads, strict=True):
-        np.testing.assert_allclose(one, other, rtol=2e-5, atol=1e-5)
+        for retain in (True, True, False):
+            mx.autograd.backward(results, retain_graph=retain)
+            grads.append([array.grad.asnumpy() for array in arrays])
+    for some in grads[1:]:
+        for one, other in zip(grads[0], some, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+def _normal_net() -> tuple[CompiledGraph, list[mx.nd.NDArray]]:
+    """relu(BatchNorm(tanh(x) w)) w2, large enough for memory to be reused; and its arrays."""
+    x, gamma, beta, mean, var, w = map(_var, ("x", "gamma", "beta", "mean", "var", "w"))
+    h = F.relu(F.BatchNorm(F.broadcast_mul(F.tanh(x), w), gamma, beta, mean, var,
+                           fix_gamma=False, axis=1))
+    y = F.sum(F.square(F.broadcast_mul(h, w)))
+    compiled = CompiledGraph([y], training=True, record=True)
+    make = np.random.default_rng(1)
+    arrays = [mx.nd.array(make.random(value.shape) + 0.5) for value in
+              (np.ones((64, 8, 20, 20)), *[np.ones(8)] * 4, np.ones((1, 8, 20, 20)))]
+    by_name = dict(zip(("x", "gamma", "beta", "mean", "var", "w"), arrays, strict=True))
+    return compiled, [by_name[name] for name in compiled.input_names]
+
+
+def _gradients(compiled: CompiledGraph, arrays: list[mx.nd.NDArray], retain: bool = False
+               ) -> list[np.ndarray]:
+    with mx.autograd.record():
+        y = nd.invoke(compiled.operator, arrays, {})
+    y.backward(retain_graph=retain)
+    return [array.grad.asnumpy() for array in arrays]
+
+
+def test_a_backward_lies_in_what_it_was_given() -> None:
+    compiled, arrays = _normal_net()
+    for array in arrays:
+        array.attach_grad()
+    kept = _gradients(compiled, arrays, retain=True)
+    for _ in range(2):
+        for one, other in zip(_gradients(compiled, arrays), kept, strict=True):
+            np.testing.assert_array_equal(one, other)
+    [back] = compiled._backwards.values()
+    roomy, tight = sorted((p.arena_bytes for p in back.graph._programs.list()), reverse=True)
+    assert tight <= roomy - 64 * 8 * 20 * 20 * 4
+
+
+def test_relu_of_what_was_normalised_is_not_kept() -> None:
+    compiled, arrays = _normal_net()
+    kept = [(entry.node.op.name, entry.index) for entry in compiled.hidden]
+    assert "relu" not in [name for name, _ in kept] and ("BatchNorm", 1) in kept
+    names = [name for p in _programs_of(compiled, arrays) for name in p]
+    assert "_batch_norm_relu" in names and "_batch_norm_apply" in names and "relu" not in names
+
+
+def _programs_of(compiled: CompiledGraph, arrays: list[mx.nd.NDArray]) -> list[list[str]]:
+    """The calls of the programs that a step runs."""
+    for array in arrays:
+        array.attach_grad()
+    _gradients(compiled, arrays)
+    graphs = [compiled, *(back.graph for back in compiled._backwards.values())]
+    programs = [p for graph in graphs for p in graph._programs.list()]
+    for p in programs:
+        p.measure(True)
+    _gradients(compiled, arrays)
+    return [[name for name, _ in p.times()] for p in programs]
+
+
+def test_gradients_are_written_where_the_old_ones_lie() -> None:
+    compiled, arrays = _normal_net()
+    for array in arrays:
+        array.attach_grad()
+    before = [array.grad._data for array in arrays if array.size > 100_000]
+    _gradients(compiled, arrays)
+    assert len(before) == 1
+    assert next(array.grad._data for array in arrays if array.size > 100_000) is before[0]
+
+
+def test_a_gradient_that_backward_reads_is_not_written_over_meanwhile() -> None:
+    """x's old gradient is an input of two calls; the later one's gradient goes to x."""
+    x, w = _var("x"), _var("w")
+    product = CompiledGraph([F.broadcast_mul(F.square(x), w)], [x.node, w.node], training=True,
+                            record=True)
+    make = np.random.default_rng(1)
+    start, other = make.random((300, 256)), make.random((300, 256))
+    found = []
+    for enabled in (True, False):
+        if not enabled:
+            product._programs = None
+            product._make_backward = _plain(product._make_backward)  # type: ignore[method-assign]
+            product._backwards.clear()
+        a, b = nd.array(start), nd.array(other)
+        a.attach_grad()
+        b.attach_grad()
+        a.grad[:] = 3 * b
+        with mx.autograd.record():
+            first = nd.invoke(product.operator, [a.grad, b], {})  # b's gradient is grad ** 2
+            second = nd.invoke(product.operator, [a, a.grad], {})
+            (first + second).backward()
+        found.append((a.grad.asnumpy(), b.grad.asnumpy()))
+    np.testing.assert_allclose(found[0][0], 2 * start * 3 * other, rtol=1e-5)
+    np.testing.assert_allclose(found[0][1], 9 * other ** 2, rtol=1e-5)
+    np.testing.assert_allclose(found[1][1], found[0][1], rtol=1e-6)
 
 
 def _plain(make: Any) -> Any:

@@ -151,6 +151,30 @@ def test_batch_norm(shape: tuple[int, ...], axis: int) -> None:
         assert compare(registry["_batch_norm_grad"], grads, attrs, 30)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape,axis", [((4, 3, 5, 5), 1), ((3, 20, 7, 33), -1), ((70, 65), 1)])
+def test_batch_norm_with_relu_and_again(shape: tuple[int, ...], axis: int, dtype: str) -> None:
+    channels = shape[axis]
+    x = (_normal(*shape) * 3 + 5).astype(dtype)
+    own = [_normal(channels).astype(dtype) for _ in range(4)]
+    own[3] = np.abs(own[3]) + own[3].dtype.type(0.1)
+    for training in (True, False):
+        attrs = {**_attrs("_batch_norm_relu", axis=axis, fix_gamma=False), "training": training}
+        assert compare(registry["_batch_norm_relu"], [x, *own], attrs, 30)
+    for act in ("", "relu"):
+        attrs = _attrs("_batch_norm_apply", axis=axis, fix_gamma=False, act_type=act)
+        assert compare(registry["_batch_norm_apply"], [x, *own], attrs, 30)
+    # what is made again has the bits of the first time
+    attrs = {**_attrs("_batch_norm_relu", axis=axis, fix_gamma=False), "training": True}
+    outs = plain(registry["_batch_norm_relu"], [x, *[one.copy() for one in own]], attrs)
+    first, mean, inverse = prepared(registry["_batch_norm_relu"], [x, *own], outs, attrs)(
+        [x, *[one.copy() for one in own]])
+    attrs = _attrs("_batch_norm_apply", axis=axis, fix_gamma=False, act_type="relu")
+    given = [x, own[0], own[1], mean, inverse]
+    [again] = prepared(registry["_batch_norm_apply"], given, [first], attrs)(given)
+    np.testing.assert_array_equal(again, first)
+
+
 def test_batch_norm_far_from_zero() -> None:
     """A mean much larger than the spread must not eat the variance's digits."""
     x = _normal(64, 8, 12, 12) + np.float32(1000)
@@ -162,6 +186,18 @@ def test_batch_norm_far_from_zero() -> None:
     exact = x.astype("float64")
     np.testing.assert_allclose(mean, exact.mean((0, 2, 3)), rtol=1e-6)
     np.testing.assert_allclose(1 / inverse**2 - 1e-5, exact.var((0, 2, 3)), rtol=1e-4)
+
+
+@pytest.mark.parametrize("size", [1, 1023, 5000])
+@pytest.mark.parametrize("name", ["mp_sgd_update", "mp_sgd_mom_update", "mp_nag_mom_update"])
+def test_updates_in_two_precisions(name: str, size: int) -> None:
+    record = registry[name]
+    attrs = _attrs(name, lr=0.1, wd=0.01, rescale_grad=0.5, clip_gradient=0.4,
+                   **({} if name == "mp_sgd_update" else {"momentum": 0.9}))
+    master = _normal(size)
+    arrays = [master.astype("float16"), (_normal(size) * 3).astype("float16"),
+              *[_normal(size) for _ in record.mutates[1:]], master]
+    assert compare(record, arrays, attrs, 3)
 
 
 @pytest.mark.parametrize("name", ["exp", "broadcast_add", "relu"])

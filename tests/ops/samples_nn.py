@@ -350,6 +350,15 @@ _add("BatchNorm", [_r(4, 2, 3), *_FIVE], {"axis": -1, "eps": 0.1, "output_mean_v
 _add("BatchNorm", [_r(4, 3), *_FIVE], {"use_global_stats": True, "fix_gamma": False},
      second_order=True, wrt=(0, 1, 2),
      reference=lambda x, g, b, m, v: (x - m) / np.sqrt(v + 1e-3) * g + b)
+_add("_batch_norm_relu", [_r(4, 3, 2, 5), *_FIVE], {"fix_gamma": False}, grad=False,
+     reference=lambda x, g, b, m, v: np.maximum(
+         _standard(x, (0, 2, 3), 1e-3) * g.reshape(3, 1, 1) + b.reshape(3, 1, 1), 0))
+for _attrs in ({"fix_gamma": False}, {"act_type": "relu"}):
+    _add("_batch_norm_apply", [_r(4, 3, 2), _r(3), _r(3), _r(3), _r(3, low=0.5)], _attrs,
+         second_order=True,
+         reference=lambda x, g, b, m, i, relu="act_type" in _attrs: np.maximum(
+             (x - m[:, None]) * (i if relu else i * g)[:, None] + b[:, None],
+             0 if relu else -np.inf))
 for _attrs in ({"fix_gamma": False}, {"fix_gamma": False, "constant": True}):
     _add("_batch_norm_grad", [_r(4, 3, 2), _r(4, 3, 2), _r(3), _r(3), _r(3), _r(3, low=0.5)],
          _attrs, second_order=True, wrt=(0, 1, 2, 4, 5))

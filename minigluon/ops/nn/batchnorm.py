@@ -4,12 +4,12 @@ Mean and 1/std are outputs of their own, so that a gradient of second order flow
 """
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from ..operator import Attrs, MaybeShape, operator
 from .channel import along, channel_shapes, plus, statistics_dtype
 
-__all__ = ["batch_norm", "batch_norm_grad"]
+__all__ = ["batch_norm", "batch_norm_apply", "batch_norm_grad", "batch_norm_relu"]
 
 Shapes = list[MaybeShape]
 DTypes = list[Any]
@@ -117,6 +117,71 @@ def batch_norm(
     centred *= along(scale, data.ndim, axis).astype(data.dtype, copy=False)
     centred += along(beta, data.ndim, axis).astype(data.dtype, copy=False)
     return centred, mean, inverse
+
+
+def _apply_shape(shapes: Shapes, attrs: Attrs) -> tuple[Shapes, Shapes]:
+    filled, _ = channel_shapes(shapes, attrs["axis"], 4)
+    return filled, [filled[0]]
+
+
+@operator("_batch_norm_relu", infer=_batch_shape, infer_dtype=_batch_dtype, num_outputs=3,
+          visible=batch_norm.visible, mutates=batch_norm.mutates, aux=batch_norm.mutates,
+          output_names=("output", "mean", "var"))
+def batch_norm_relu(
+    xp: Any, data: Any, gamma: Any, beta: Any, moving_mean: Any, moving_var: Any, *,
+    eps: float = 1e-3, momentum: float = 0.9, fix_gamma: bool = True,
+    use_global_stats: bool = False, output_mean_var: bool = False, axis: int = 1,
+    cudnn_off: bool = False, training: bool,
+) -> Any:
+    """relu(BatchNorm(...)) in one pass. Made by a graph pass, so it has no gradient."""
+    out, mean, inverse = batch_norm.body(
+        xp, data, gamma, beta, moving_mean, moving_var, eps=eps, momentum=momentum,
+        fix_gamma=fix_gamma, use_global_stats=use_global_stats, output_mean_var=output_mean_var,
+        axis=axis, cudnn_off=cudnn_off, training=training)
+    return xp.maximum(out, out.dtype.type(0)), mean, inverse
+
+
+def _apply_dtype(dtypes: DTypes, attrs: Attrs) -> tuple[DTypes, DTypes]:
+    return dtypes, [dtypes[0]]
+
+
+def _apply_gradient(F: Any, dy: Any, out: Any, data: Any, gamma: Any, beta: Any, mean: Any,
+                    inverse: Any, *, axis: int, fix_gamma: bool, act_type: str) -> list[Any]:
+    """With h = (x - mean) inverse: out = gamma h + beta where it is positive."""
+    def wide(values: Any) -> Any:
+        return F._along(F._cast_like(values, data), data, axis=axis)
+
+    def total(values: Any, like: Any) -> Any:
+        return F._cast_like(F.sum(values, axis=axis, exclude=True), like)
+
+    if act_type == "relu":
+        dy = F._relu_grad(dy, out)
+    centred = F.broadcast_sub(data, wide(mean))
+    scale = inverse if fix_gamma else F.elemwise_mul(inverse, F._cast_like(gamma, inverse))
+    to_data = F.broadcast_mul(dy, wide(scale))
+    along_scale = total(F.elemwise_mul(dy, centred), inverse)
+    to_inverse, to_gamma = along_scale, None
+    if not fix_gamma:
+        to_inverse = F.elemwise_mul(along_scale, F._cast_like(gamma, inverse))
+        to_gamma = F._cast_like(F.elemwise_mul(along_scale, inverse), gamma)
+    return [to_data, to_gamma, total(dy, beta), F.negative(total(to_data, mean)), to_inverse]
+
+
+@operator("_batch_norm_apply", infer=_apply_shape, infer_dtype=_apply_dtype,
+          gradient=_apply_gradient)
+def batch_norm_apply(
+    xp: Any, data: Any, gamma: Any, beta: Any, mean: Any, inverse: Any, *, axis: int = 1,
+    fix_gamma: bool = True, act_type: Literal["", "relu"] = "",
+) -> Any:
+    """What BatchNorm gave, and relu of it, again from its statistics: mean and 1 / std.
+
+    Shapes: data (N, C, *S); the others (C,) -> (N, C, *S).
+    """
+    out = data - along(mean, data.ndim, axis).astype(data.dtype, copy=False)
+    scale = inverse if fix_gamma else inverse * gamma
+    out *= along(scale, data.ndim, axis).astype(data.dtype, copy=False)
+    out += along(beta, data.ndim, axis).astype(data.dtype, copy=False)
+    return xp.maximum(out, out.dtype.type(0), out=out) if act_type == "relu" else out
 
 
 def _batch_grad_shape(shapes: Shapes, attrs: Attrs) -> tuple[Shapes, Shapes]:
