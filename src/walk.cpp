@@ -482,7 +482,16 @@ bool backward(nb::list heads, nb::handle head_grads, bool retain, nb::handle fac
     walk.face(is_output(ag) ? member(entry_of(ag), kDevice) : Py_None);
     walk.give(ag, std::move(grads[i]));
   }
-  walk.run();
+  try {
+    walk.run();
+  } catch (...) {
+    // what is queued may write right into gradients that nobody has been told of
+    try {
+      walk.settle_all();
+    } catch (const nb::python_error&) {  // the first error counts
+    }
+    throw;
+  }
   if (walk.pending.empty() || !queue_delivery(walk)) {
     walk.settle_all();
     walk.late.clear();
