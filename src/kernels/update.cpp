@@ -268,11 +268,13 @@ std::unique_ptr<Step> make_update(const std::vector<Desc>& in, const std::vector
   return step->adjust(attrs) ? std::move(step) : nullptr;
 }
 
-// The same for a float16 weight and gradient with states and a copy of the weight in float32, which
-// comes last: that is updated, and the new weight rounded from it, piece by piece in the cache.
+// The same for states and a copy of the weight in float32, which comes last: that is updated, and the
+// new weight (float16, say) rounded from it, piece by piece in the cache.
 class MixedUpdate final : public Step {
  public:
-  MixedUpdate(const UpdateRule& rule, int64_t size) : rule_(rule), size_(size) {}
+  MixedUpdate(const UpdateRule& rule, const Desc& weight)
+      : rule_(rule), size_(weight.size()), own_(size_of(weight.dtype)),
+        widen_(cast_loop(weight.dtype, DType::f32)), narrow_(cast_loop(DType::f32, weight.dtype)) {}
 
   bool adjust(const Attrs& attrs) override {
     Program program = rule_.program(attrs);
@@ -290,20 +292,20 @@ class MixedUpdate final : public Step {
   bool inplace(int input, int output) const override { return input == 0 && output == 0; }
 
   void run(const void* const* in, void* const* out, void*) override {
-    const auto* grad = static_cast<const uint16_t*>(in[1]);
-    auto* rounded = static_cast<uint16_t*>(out[0]);
+    const auto* grad = static_cast<const char*>(in[1]);
+    auto* rounded = static_cast<char*>(out[0]);
     const auto state = [&](int i) { return mutable_in<float>(in[2 + i]); };  // the last: the weight
     parallel_for(size_, sweep_->cost() + 0.3, [&](int64_t begin, int64_t end) {
       alignas(64) float wide[kPiece];
       for (int64_t at = begin; at < end; at += kPiece) {
         const int64_t n = std::min(kPiece, end - at);
         float* weight = state(rule_.states) + at;
-        widen_(grad + at, wide, n);
+        widen_(grad + at * own_, wide, n);
         const void* from[5] = {weight, wide};
         void* to[4] = {weight};
         for (int i = 0; i < rule_.states; ++i) from[2 + i] = to[1 + i] = state(i) + at;
         sweep_->run(from, to, 0, n, numbers_.data());
-        narrow_(weight, rounded + at, n);
+        narrow_(weight, rounded + at * own_, n);
       }
     }, kPiece);
   }
@@ -311,8 +313,8 @@ class MixedUpdate final : public Step {
  private:
   static constexpr int64_t kPiece = 1024;
   UpdateRule rule_;
-  int64_t size_;
-  CastLoop widen_ = cast_loop(DType::f16, DType::f32), narrow_ = cast_loop(DType::f32, DType::f16);
+  int64_t size_, own_;  // own_: bytes of a number of the weight and the gradient
+  CastLoop widen_, narrow_;
   std::unique_ptr<elementwise::Sweep> sweep_;
   std::vector<double> numbers_;
 };
@@ -321,12 +323,14 @@ template <const char* name>
 std::unique_ptr<Step> make_mixed(const std::vector<Desc>& in, const std::vector<Desc>& out,
                                  const Attrs& attrs) {
   const UpdateRule& rule = rules().at(name);
-  bool well = in.size() == static_cast<size_t>(3 + rule.states) && out[0].dtype == DType::f16;
+  const DType own = out[0].dtype;
+  bool well = in.size() == static_cast<size_t>(3 + rule.states) &&
+              (own == DType::f16 || own == DType::f32);
   for (size_t i = 0; well && i < in.size(); ++i) {
-    well = in[i].shape == out[0].shape && in[i].dtype == (i < 2 ? DType::f16 : DType::f32);
+    well = in[i].shape == out[0].shape && in[i].dtype == (i < 2 ? own : DType::f32);
   }
   if (!well) return nullptr;
-  auto step = std::make_unique<MixedUpdate>(rule, out[0].size());
+  auto step = std::make_unique<MixedUpdate>(rule, out[0]);
   return step->adjust(attrs) ? std::move(step) : nullptr;
 }
 
