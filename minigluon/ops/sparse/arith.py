@@ -46,8 +46,8 @@ _compare("_lesser_equal_scalar", lambda s: s < 0)
 
 
 @form("zeros_like", "sparse")
-def _zeros_like(xp: Any, data: Stored) -> Any:
-    return empty_like(xp, data.stype, data.shape, data.dtype)
+def _zeros_like(xp: Any, data: Stored, *, dtype: str | None = None) -> Any:
+    return empty_like(xp, data.stype, data.shape, dtype or data.dtype)
 
 
 def empty_like(xp: Any, stype: str, shape: tuple[int, ...], dtype: Any) -> Any:
