@@ -7,7 +7,7 @@ from types import ModuleType as _ModuleType
 
 from .. import nn
 from ..base import DeferredInitializationError
-from . import block, data, loss, parameter, utils
+from . import block, loss, parameter, utils
 from .block import Block, HybridBlock, SymbolBlock
 from .parameter import Constant, Parameter, ParameterDict
 from .trainer import Trainer
@@ -21,7 +21,7 @@ __all__ = [
 # ``import minigluon.gluon.nn`` and ``from minigluon.gluon.nn import Dense``: one room, two names
 _sys.modules[f"{__name__}.nn"] = nn
 
-_LAZY = ("contrib", "model_zoo", "rnn")  # rooms that are loaded when first asked for
+_LAZY = ("contrib", "data", "model_zoo", "rnn")  # rooms that are loaded when first asked for
 
 
 def __getattr__(name: str) -> _ModuleType:

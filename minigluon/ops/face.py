@@ -80,14 +80,41 @@ def _help(doc: str) -> str:
     return doc[:doc.index(">>>")].rstrip() if ".body(" in doc and ">>>" in doc else doc
 
 
+class _Shown(inspect.Signature):
+    """The signature that ``help()`` shows, made when asked for: there are a thousand at import."""
+
+    __slots__ = ("_extra", "_op")
+
+    def __init__(self, op: Operator, extra: tuple[str, ...]) -> None:
+        self._op, self._extra = op, extra
+        self._return_annotation = self.empty
+
+    @property
+    def parameters(self) -> Any:
+        """Name -> Parameter, in order."""
+        return self._plain().parameters
+
+    def _plain(self) -> inspect.Signature:
+        parameters = self._op.public_parameters()
+        shown = {parameter.name for parameter in parameters}
+        return inspect.Signature([*parameters, *[
+            inspect.Parameter(word, _KEYWORD, default=None)
+            for word in self._extra if word not in shown]])
+
+    def replace(self, **changes: Any) -> inspect.Signature:  # type: ignore[override]
+        """A plain signature with these changes."""
+        return self._plain().replace(**changes)
+
+    __replace__ = replace  # type: ignore[assignment]  # what ``copy.replace`` calls
+
+    def __reduce__(self) -> Any:
+        return self._plain().__reduce__()
+
+
 @cache
 def _shown(op: Operator, extra: tuple[str, ...]) -> inspect.Signature:
-    """The signature that ``help()`` shows; one for all names of an operator."""
-    parameters = op.public_parameters()
-    shown = {parameter.name for parameter in parameters}
-    parameters += [inspect.Parameter(word, _KEYWORD, default=None)
-                   for word in extra if word not in shown]
-    return inspect.Signature(parameters)
+    """One for all names of an operator."""
+    return _Shown(op, extra)
 
 
 def namespace(call: Call, extra: tuple[str, ...] = (), prefix: str = ""
