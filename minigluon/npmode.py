@@ -129,7 +129,9 @@ def _decorator(word: str, *flags: _Flag) -> Callable[[Decorated], Decorated]:
     def decorate(target: Any) -> Any:
         if isinstance(target, type):
             for name, member in list(vars(target).items()):
-                if callable(member) and not isinstance(member, type):
+                if isinstance(member, (staticmethod, classmethod)):
+                    setattr(target, name, type(member)(decorate(member.__func__)))
+                elif callable(member) and not isinstance(member, type):
                     setattr(target, name, decorate(member))
             return target
         if not callable(target):

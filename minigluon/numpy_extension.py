@@ -154,10 +154,10 @@ def _reversed_codes(codes: list[int]) -> list[int]:
 def masked_softmax(data: Any, mask: Any, axis: int = -1, temperature: float = 1.0) -> Any:
     """softmax over the elements whose mask is not 0; the others get 0."""
     F = _face(data, mask)
-    kept = F.broadcast_not_equal(F.Cast(mask, dtype="float32"), F.zeros_like(
-        F.Cast(mask, dtype="float32")))
-    low = F._npi_where(kept, data, F._plus_scalar(F.zeros_like(data), scalar=-1e18))
-    return F.broadcast_mul(F.softmax(low, axis=axis, temperature=temperature), kept)
+    none = F.zeros_like(data)
+    lowest = -6e4 if getattr(data, "dtype", None) == "float16" else -1e18
+    low = F._npi_where(mask, data, F._plus_scalar(none, scalar=lowest))
+    return F._npi_where(mask, F.softmax(low, axis=axis, temperature=temperature), none)
 
 
 def save(file: str, arr: Any) -> None:

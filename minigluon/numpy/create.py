@@ -85,7 +85,11 @@ FUNCTIONS["empty_like"] = FUNCTIONS["zeros_like"]
 def full_like(a: Any, fill_value: Any, dtype: Any = None, order: str = "C",
               ctx: Context | None = None, out: Any = None) -> Any:
     """An array full of one value, of the shape and type of `a`."""
-    return FUNCTIONS["zeros_like"](a, dtype, out=out) + fill_value
+    a = lifted(a)
+    filled = FUNCTIONS["zeros_like"](a, dtype) + fill_value
+    if dtype is None and isinstance(a, NDArray):  # a Symbol's type is not known yet
+        dtype = a.dtype
+    return into(out, filled if dtype is None else filled.astype(dtype_name(dtype), copy=False))
 
 
 @_enter

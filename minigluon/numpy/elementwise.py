@@ -29,7 +29,7 @@ _PLAIN |= {"absolute": "abs", "fabs": "abs", "positive": "_copy"}
 _ARITHMETIC = {
     "add": "add", "subtract": "subtract", "multiply": "multiply", "mod": "modulo",
     "remainder": "modulo", "power": "power", "float_power": "power", "maximum": "maximum",
-    "minimum": "minimum", "fmax": "maximum", "fmin": "minimum",
+    "minimum": "minimum",
 }
 _COMPARED = {
     "equal": "equal", "not_equal": "not_equal", "greater": "greater",
@@ -191,11 +191,12 @@ def _enter(function: Function) -> Function:
 @_enter
 def floor_divide(x1: Any, x2: Any, out: Any = None) -> Any:
     """The largest whole number not above x1 / x2; integers stay integers."""
-    quotient = binary("divide", x1, x2, "true_divide")
-    found = FUNCTIONS["floor"](quotient)
     kinds = {x._data.dtype for x in (x1, x2) if isinstance(x, NDArray)}
     whole = all(kind.kind in "iu" for kind in kinds) and not any(
         isinstance(x, (float, onp.floating)) for x in (x1, x2))
+    if whole:  # float32 is too short for them
+        x1, x2 = (x.astype("float64") if isinstance(x, NDArray) else x for x in (x1, x2))
+    found = FUNCTIONS["floor"](binary("divide", x1, x2, "true_divide"))
     if isinstance(found, NDArray) and kinds and whole:
         found = found.astype(onp.result_type(*kinds).name)
     return into(out, found)
@@ -288,8 +289,11 @@ def around(x: Any, decimals: int = 0, out: Any = None) -> Any:
     x = lifted(x)
     if decimals == 0:
         return into(out, face(x).rint(x))
-    scale = 10.0 ** decimals
-    return into(out, FUNCTIONS["rint"](x * scale) / scale)
+    scale = 10.0 ** abs(decimals)
+    if decimals > 0:
+        return into(out, FUNCTIONS["rint"](x * scale) / scale)
+    found = FUNCTIONS["rint"](x / scale) * scale
+    return into(out, found if isinstance(x, Symbol) else found.astype(x.dtype, copy=False))
 
 
 FUNCTIONS["round"] = FUNCTIONS["round_"] = around

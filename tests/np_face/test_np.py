@@ -248,8 +248,46 @@ def test_npx() -> None:
     assert npx.nonzero(np.array([[0, 1], [2, 0]])).tolist() == [[0, 1], [1, 0]]
     full = npx.fully_connected(x, np.ones((2, 4)), np.zeros(2), num_hidden=2)
     assert type(full) is np.ndarray and full.shape == (3, 2)
-    masked = npx.masked_softmax(x, np.array(A > 0.5))
-    onp.testing.assert_allclose(masked.sum(axis=1).asnumpy(), (A > 0.5).any(1), rtol=1e-5)
+    for dtype in ("float16", "float32", "float64"):
+        kept = onp.concatenate([A[:2] > 0.5, onp.zeros((1, 4), "bool")])
+        x = np.array(A, dtype=dtype)
+        x.attach_grad()
+        with autograd.record():
+            masked = npx.masked_softmax(x, np.array(kept))
+            squares = masked * masked
+        squares.backward()
+        assert masked.dtype == dtype and not masked.asnumpy()[~kept].any()
+        onp.testing.assert_allclose(masked.sum(axis=1).asnumpy(), kept.any(1), rtol=2e-3)
+        assert onp.isfinite(x.grad.asnumpy()).all() and not x.grad.asnumpy()[~kept].any()
+
+
+def test_types_of_the_array_stay() -> None:
+    whole = np.array([3, 123, 456], dtype="int32")
+    out = np.zeros(3)
+    assert np.full_like(whole, 7, out=out) is out and out.tolist() == [7, 7, 7]
+    for mine, theirs in ((np.full_like(whole, 2.5), onp.full_like(whole.asnumpy(), 2.5)),
+                         (np.full_like(np.ones(2), True, dtype="bool"), onp.ones(2, "bool")),
+                         (np.around(whole, -1), onp.around(whole.asnumpy(), -1)),
+                         (np.array([50331651], dtype="int64") // 3, onp.array([16777217]))):
+        assert mine.dtype == theirs.dtype and mine.tolist() == theirs.tolist()
+    assert np.fmax(np.array([float("nan"), 2]), 1).tolist() == [1, 2]
+
+
+def test_use_np_leaves_static_and_class_methods_what_they_are() -> None:
+    npx.reset_np()
+
+    @npx.use_np
+    class Thing:
+        @staticmethod
+        def plain(x: int) -> Any:
+            return x, npx.is_np_array()
+
+        @classmethod
+        def of_class(cls, x: int) -> Any:
+            return cls.__name__, x, npx.is_np_array()
+
+    assert Thing().plain(1) == Thing.plain(1) == (1, True)
+    assert Thing().of_class(2) == ("Thing", 2, True) and not npx.is_np_array()
 
 
 def test_draws() -> None:
