@@ -339,3 +339,9 @@ def test_a_patch_of_sparse_rows_can_be_copied():
     assert copied.indices.tolist() == [0, 1, 3]
     assert copied.data.tolist() == [[1, 1], [7, 7], [7, 7]]
     assert patch.dense(np)[3].tolist() == [7, 7] and whole.indices.tolist() == [0, 3]
+
+
+@pytest.mark.parametrize("stype", ["default", "csr", "row_sparse"])
+def test_zeros_like_leaves_dtype_alone_in_every_storage_type(stype: str) -> None:
+    made = nd.zeros_like(nd.array([[1, 0]]).tostype(stype), dtype="float64")
+    assert made.stype == stype and made.dtype == np.float32 and made.asnumpy().dtype == np.float32

@@ -47,7 +47,7 @@ _compare("_lesser_equal_scalar", lambda s: s < 0)
 
 @form("zeros_like", "sparse")
 def _zeros_like(xp: Any, data: Stored, *, dtype: str | None = None) -> Any:
-    return empty_like(xp, data.stype, data.shape, dtype or data.dtype)
+    return empty_like(xp, data.stype, data.shape, data.dtype)  # dtype: as of dense arrays
 
 
 def empty_like(xp: Any, stype: str, shape: tuple[int, ...], dtype: Any) -> Any:
