@@ -97,6 +97,9 @@ def reshape(a: Any, newshape: Any, reverse: bool = False, order: str = "C") -> A
 def _decoded(shape: list[int], codes: list[int], reverse: bool) -> tuple[int, ...]:
     """The sizes that npx.reshape's codes stand for; the codes are MXNet's (``npx.reshape``)."""
     from_right = reverse
+    if -6 in codes[-2:]:
+        raise ValueError(f"npx.reshape: code -6 splits an axis into the two sizes that follow it, "
+                         f"got {codes}")
     if from_right:
         shape = shape[::-1]
         codes = _reversed_codes(codes)

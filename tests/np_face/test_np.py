@@ -323,6 +323,7 @@ def test_draws() -> None:
     (lambda x: x[0, 5], IndexError, "for shape"),
     (lambda x: np.linalg.det(np.ones((2, 3))), ValueError, "square"),
     (lambda x: npx.set_np(shape=False, array=True), ValueError, "shape=True"),
+    (lambda x: npx.reshape(x, (-6, 2)), ValueError, "two sizes that follow"),
 ])
 def test_misuse(compute: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
