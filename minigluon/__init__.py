@@ -100,7 +100,7 @@ def _numpy_face(name: str) -> _ModuleType:
 
 for _face in (ndarray, symbol):
     _face.__getattr__ = _numpy_face  # type: ignore[attr-defined]
-ndarray.enter_numpy_class(load=lambda: __getattr__("numpy"))
+    _face.enter_numpy_class(load=lambda: __getattr__("numpy"))
 
 
 def __dir__() -> list[str]:

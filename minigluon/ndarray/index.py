@@ -7,7 +7,7 @@ import numpy as np
 
 from ..base import ArgumentError
 
-__all__ = ["fit", "index_key", "scalar_view"]
+__all__ = ["fit", "index_key", "scalar_view", "whole"]
 
 
 def _index_part(part: Any) -> tuple[Any, bool]:
@@ -43,6 +43,11 @@ def index_key(key: Any) -> tuple[Any, bool]:
         parts = [_index_part(part) for part in key]
         return tuple(part for part, _ in parts), all(basic for _, basic in parts)
     return _index_part(key)
+
+
+def whole(key: Any, raw: Any) -> Any:
+    """`key`, with ``[:]`` meaning all of an array of shape (), too, as initializers write it."""
+    return ... if raw.ndim == 0 and key == slice(None) else key
 
 
 def scalar_view(raw: Any, key: Any) -> Any:

@@ -27,7 +27,7 @@ from ..npmode import is_np_array
 from ..ops import BINARY, Attrs, Operator, attach_methods, find_operator
 from ..ops.storage import STORED, RowPatch, Stored, dense_of, fill, put_rows
 from .backward import run_backward
-from .index import fit, index_key, scalar_view
+from .index import fit, index_key, scalar_view, whole
 from .lost import lost_results
 
 __all__ = ["NDArray", "array", "binary", "enter_numpy_class", "enter_sparse_class", "invoke",
@@ -390,6 +390,7 @@ class NDArray(_Base):  # type: ignore[misc]
             raise MXNetError(_INPLACE)
         key, _ = index_key(key)
         raw = self._to_write()
+        key = whole(key, raw)
         if isinstance(value, NDArray):
             failure = value._lost()
             if failure is not None:

@@ -169,9 +169,9 @@ class HybridBlock(Block):
 
     def _compose(self, *args: Any) -> Any:
         """Run on Symbols."""
-        params = {name: p.var() for name, p in self._reg_params.items()}
+        params = {name: symbol.shown(p.var()) for name, p in self._reg_params.items()}
         with self.name_scope():
-            return self.hybrid_forward(symbol, *args, **params)
+            return self.hybrid_forward(symbol, *symbol.shown(args), **params)
 
     def _on_symbols(self, *args: Any) -> Any:
         """What a graph is learned from: hybrid_forward, whatever a forward does before it."""

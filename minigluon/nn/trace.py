@@ -243,7 +243,7 @@ def trace(block: Block, args: Sequence[Any], params: Sequence[Parameter]) -> Tra
     leaves: list[Any] = []
     form = flatten(tuple(args), leaves)
     names = ["data"] if len(leaves) == 1 else [f"data{i}" for i in range(len(leaves))]
-    inputs = [symbol.var(name) for name in names]
+    inputs = [symbol.shown(symbol.var(name)) for name in names]
     with building, NameManager():
         before, tracing.active = tracing.active, True
         try:

@@ -20,6 +20,7 @@ from . import linalg, random
 from . import product as _product
 from .array import _namesakes, array, ndarray
 from .array import lower as _lower
+from .symbolic import attach as _attach_symbolic
 
 _functions: dict[str, Any] = {}
 for _room in (_arrange, _create, _elementwise, _fold, _product):
@@ -45,23 +46,26 @@ _METHODS = (
 
 
 def _attach() -> None:
-    """Functions as methods of ``np.ndarray``."""
+    """Functions as methods of ``np.ndarray``, and of the Symbols that follow NumPy."""
     cls: Any = ndarray
-    for name in _METHODS:
-        if name not in vars(cls):
-            setattr(cls, name, _method(_functions[name]))
+    methods: dict[str, Any] = {name: _method(_functions[name]) for name in _METHODS}
 
     def transpose(self: Any, *axes: Any) -> Any:
         """The axes in another order (reversed by default)."""
         order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None
         return _functions["transpose"](self, order)
 
-    cls.transpose = transpose
-    cls.T = property(lambda self: _functions["transpose"](self), doc="The axes reversed.")
-    cls.__neg__ = _method(_functions["negative"])
-    cls.__abs__ = _method(_functions["abs"])
-    cls.__pos__ = lambda self: self
-    cls.__round__ = lambda self, n=0: _functions["round"](self, n)
+    methods.update({
+        "transpose": transpose,
+        "T": property(lambda self: _functions["transpose"](self), doc="The axes reversed."),
+        "__neg__": _method(_functions["negative"]), "__abs__": _method(_functions["abs"]),
+        "__pos__": lambda self: self,
+        "__round__": lambda self, n=0: _functions["round"](self, n),
+    })
+    for name, method in methods.items():
+        if name not in vars(cls):
+            setattr(cls, name, method)
+    _attach_symbolic(_functions, methods)
     _elementwise.attach_operators()
     _product.attach_operators()
     _nd.enter_numpy_class(ndarray, _elementwise.binary)

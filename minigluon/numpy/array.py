@@ -14,6 +14,7 @@ from ..base import ArgumentError, ArgumentValueError, MXNetError, ShapeError, dt
 from ..context import Context
 from ..device import device_of
 from ..ndarray import NDArray
+from ..ndarray.index import whole
 from ..ops import find_operator
 from ..symbol import Symbol
 
@@ -126,6 +127,7 @@ class ndarray(NDArray):
                              "recording with autograd.record(); make a new array instead")
         key = _key(key)
         raw = self._to_write()
+        key = whole(key, raw)
         if isinstance(value, NDArray):
             value = value._sync()
         try:

@@ -33,6 +33,13 @@ def _axis(name: str, x: Any, axis: Any) -> Any:
     return tuple(axis) if isinstance(axis, list) else axis
 
 
+def _empty(x: Any, axis: Any) -> bool:
+    """Whether there is nothing to pick from along `axis`."""
+    if axis is None:
+        return bool(x.size == 0)
+    return 0 in [x.shape[one] for one in (axis if isinstance(axis, tuple) else (axis,))]
+
+
 def _drop(x: Any, axis: Any) -> Any:
     """Without the axes that were folded to size 1; nothing is left of all of them but a scalar."""
     if isinstance(x, ndarray):
@@ -51,7 +58,7 @@ def _fold(name: str, target: str, x: Any, axis: Any, keepdims: bool) -> Any:
     if not isinstance(x, Symbol):
         if x.ndim == 0:
             return face(x)._copy(x)
-        if x.size == 0 and target in ("max", "min"):
+        if target in ("max", "min") and _empty(x, axis):
             raise ArgumentValueError(f"np.{name}: an array of shape {x.shape} has no elements")
     folded = getattr(face(x), target)(x, axis=axis, keepdims=True)
     return folded if keepdims else _drop(folded, axis)
@@ -186,7 +193,7 @@ def _place(name: str, target: str) -> None:
         ndim = None if isinstance(a, Symbol) else a.ndim
         flat = face(a)._npi_arrange(a, function="ravel") if axis is None else a
         axis = _axis(name, flat, axis)
-        if not isinstance(a, Symbol) and a.size == 0:
+        if not isinstance(a, Symbol) and _empty(a, axis):
             raise ArgumentValueError(f"np.{name}: an array of shape {a.shape} has no elements")
         found = getattr(face(a), target)(flat, axis=0 if axis is None else axis, keepdims=True)
         found = found.astype("int64")

@@ -10,6 +10,7 @@ from .create import (
     BINARY_FUNCTIONS,
     Variable,
     arange,
+    enter_numpy_class,
     eye,
     full,
     histogram,
@@ -18,6 +19,7 @@ from .create import (
     make_spaces,
     ones,
     pow,
+    shown,
     split_v2,
     var,
     zeros,
@@ -35,9 +37,9 @@ fromjson = load_json
 op = _sys.modules[__name__]  # ``sym.op.X`` is ``sym.X``
 
 __all__ = ["CachedOp",
-           "Executor", "Group", "Symbol", "Variable", "arange", "eye", "fromjson", "full",
-           "histogram", "hypot", "load",
-           "load_json", "ones", "pow", "split_v2", "var", "zeros"]
+           "Executor", "Group", "Symbol", "Variable", "arange", "enter_numpy_class", "eye",
+           "fromjson", "full", "histogram", "hypot", "load",
+           "load_json", "ones", "pow", "shown", "split_v2", "var", "zeros"]
 __all__ += sorted(
     name for name in (*_functions, *BINARY_FUNCTIONS)
     if not name.startswith("_") and name not in __all__

@@ -14,6 +14,7 @@ from ..graph import Entry, Node
 from ..graph.infer import DTYPE_CODES
 from ..graph.serial import HIDDEN_KEYS
 from ..name import NameManager
+from ..npmode import is_np_array
 from ..ops import (
     BINARY,
     Operator,
@@ -27,10 +28,9 @@ from ..ops import (
 from ..ops.face import function, methods
 from .symbol import Symbol, attr_text, checked_attrs, one_entry
 
-__all__ = ["BINARY_FUNCTIONS", "Variable", "arange", "binary", "eye", "full", "histogram", "hypot",
-           "make_functions",
-           "make_spaces",
-           "ones", "pow", "split_v2", "var", "zeros"]
+__all__ = ["BINARY_FUNCTIONS", "Variable", "arange", "binary", "enter_numpy_class", "eye", "full",
+           "histogram", "hypot", "make_functions", "make_spaces", "ones", "pow", "shown",
+           "split_v2", "var", "zeros"]
 
 _NUMBERS = (int, float, np.generic)
 # Variables that a symbol makes for an operator and that want other values than their name says.
@@ -87,6 +87,33 @@ def var(name: str, attr: dict[str, str] | None = None, shape: Sequence[int] | No
 Variable = var
 
 
+_numpy_class: Any = None
+_load_numpy: list[Callable[[], Any]] = []
+
+
+def enter_numpy_class(cls: Any = None, load: Callable[[], Any] | None = None) -> None:
+    """Make the class known whose Symbols follow NumPy, or how to load the room that has it.
+
+    What is computed of such Symbols is of that class, too.
+    """
+    global _numpy_class
+    if load is not None:
+        _load_numpy[:] = [load]
+    if cls is not None:
+        _numpy_class = cls
+
+
+def shown(x: Any) -> Any:
+    """`x`; a Symbol in the class that blocks compute with now (``npx.set_np``), nested, too."""
+    if type(x) in (list, tuple):
+        return type(x)([shown(each) for each in x])
+    if type(x) is not Symbol or not is_np_array():
+        return x
+    if _numpy_class is None:
+        _load_numpy[0]()
+    return _numpy_class(x.entries)
+
+
 def create(hint: str, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Symbol:
     """What calling an operator means for symbols: a new node; missing inputs become variables."""
     name = kwargs.pop("name", None)
@@ -107,6 +134,8 @@ def create(hint: str, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any
         parsed = {**parsed, "training": bool(training)}
     node = Node(op, NameManager.current.get(name, hint), (), parsed, checked_attrs(attrs))
     node.inputs = _inputs(op, node, given)
+    if _numpy_class is not None and any([type(x) is _numpy_class for x in given]):
+        return _numpy_class(node.outputs())  # type: ignore[no-any-return]
     return Symbol(node.outputs())
 
 

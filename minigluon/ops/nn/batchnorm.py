@@ -101,7 +101,7 @@ def batch_norm(
     channels = (data.shape[axis],)
     if any(a.shape != channels for a in (gamma, beta, moving_mean, moving_var)):
         raise ValueError(f"expected inputs of shape {channels}")
-    if training and not use_global_stats:
+    if training and not use_global_stats and data.size:  # a batch of no samples has no statistics
         axes = _other_axes(data.ndim, axis)
         mean = data.mean(axis=axes, dtype=kind)
         centred = data - along(mean, data.ndim, axis).astype(data.dtype, copy=False)

@@ -159,8 +159,8 @@ def _pull(xp: Any, names: Sequence[str], out: str, grad: Array, operands: Sequen
     # letters that only this operand has were summed alone: each element gets the same
     sizes = dict(zip(mine.replace("...", ""), wanted.shape[batch:], strict=True))
     head = result.shape[:result.ndim - len(found)]
-    result = result.reshape(*head, *[sizes[letter] if letter in found else 1
-                                     for letter in letters])
+    result = result.reshape((*head, *[sizes[letter] if letter in found else 1
+                                      for letter in letters]))
     full = xp.broadcast_to(result, (*wanted.shape[:batch], *[sizes[letter] for letter in letters]))
     if len(letters) == len(mine.replace("...", "")):
         return xp.array(full, dtype=wanted.dtype, copy=True)

@@ -1,0 +1,155 @@
+"""Blocks that compute with NumPy's methods, operators and indexing: hybridized as eager."""
+import numpy as onp
+import pytest
+
+from minigluon import autograd, cpu, gluon, init, np, npx
+from minigluon.gluon import nn
+
+A = onp.array([[1.0, 2.0, 3.0], [4.0, 5.0, 7.0]], "float32")
+
+
+@pytest.fixture(autouse=True)
+def numpy_mode():
+    npx.set_np()
+    yield
+    npx.reset_np()
+
+
+class Block(gluon.HybridBlock):
+    def __init__(self, compute):
+        super().__init__()
+        self.compute = compute
+
+    def hybrid_forward(self, F, x):
+        return self.compute(F, x)
+
+
+MATRIX = {
+    "x.sum()": lambda F, x: x.sum(),
+    "x.max()": lambda F, x: x.max(),
+    "x.argmax": lambda F, x: x.argmax(axis=1),
+    "x.var": lambda F, x: x.var(axis=0),
+    "broadcast": lambda F, x: x - x.mean(axis=1, keepdims=True),
+    "scalar and array": lambda F, x: x.sum() * x + x.mean(axis=0) / 2,
+    "x.T": lambda F, x: x.T,
+    "transpose": lambda F, x: x.transpose(1, 0) @ x,
+    "reshape": lambda F, x: x.reshape(3, 2).reshape((-1,)),
+    "flatten": lambda F, x: x.flatten(),
+    "copy": lambda F, x: x.copy(),
+    "x[0]": lambda F, x: x[0],
+    "x[-1, 1]": lambda F, x: x[-1, 1],
+    "x[:, 1:]": lambda F, x: x[:, 1:],
+    "x[..., None, ::-1]": lambda F, x: x[..., None, ::-1],
+    "outputs": lambda F, x: x.split(3, axis=1)[1],
+    "numbers": lambda F, x: (1 - x) ** 2 // 3 + abs(-x) % 2,
+    "comparison": lambda F, x: F.np.where(x > x.mean(), x, 0 * x),
+    "npx": lambda F, x: F.npx.relu(x - 3).sum(axis=0),
+    "einsum": lambda F, x: F.np.einsum("ij,kj->ik", x, x)[0],
+}
+SCALAR = {
+    "x[None]": lambda F, x: x[None],
+    "x[()]": lambda F, x: x[()] * 2,
+    "flatten": lambda F, x: x.flatten(),
+    "einsum": lambda F, x: F.np.einsum(",i->i", x, x.reshape(1)),
+    "tensordot": lambda F, x: F.np.tensordot(x, x.reshape(1), 0),
+}
+CASES = [pytest.param(A, each, id=name) for name, each in MATRIX.items()]
+CASES += [pytest.param(onp.float32(1.5), each, id=f"() {name}") for name, each in SCALAR.items()]
+
+
+@pytest.mark.parametrize(("host", "compute"), CASES)
+def test_hybridized_as_eager(host, compute):
+    results = []
+    for hybrid in (False, True):
+        block, x = Block(compute), np.array(host)
+        if hybrid:
+            block.hybridize()
+        x.attach_grad()
+        with autograd.record():
+            y = block(x)
+        y.backward()
+        results.append((y, x.grad))
+    for eager, graph in zip(*results, strict=True):
+        assert type(graph) is np.ndarray
+        assert (graph.shape, graph.dtype) == (eager.shape, eager.dtype)
+        onp.testing.assert_allclose(graph.asnumpy(), eager.asnumpy(), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("compute", "text"), [
+    (lambda F, x: x[x > 2], "np.take"),
+    (lambda F, x: x[[0, 1]], "np.take"),
+    (lambda F, x: x + F.np.ones((3,)), "np.full_like"),
+])
+def test_what_a_graph_cannot(compute, text):
+    block = Block(compute)
+    block.hybridize()
+    with pytest.raises(TypeError, match=text):
+        block(np.array(A))
+
+
+@pytest.mark.parametrize("hybrid", [False, True])
+@pytest.mark.parametrize("optimizer", ["sgd", "adam", "adadelta", "lamb", "nadam", "adamax"])
+def test_parameters_of_shape_nothing(hybrid, optimizer, tmp_path):
+    class Scaled(gluon.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            with self.name_scope():
+                self.scale = self.params.get("scale", shape=(), init=init.Constant(2))
+
+        def hybrid_forward(self, F, x, scale):
+            return (x * scale).sum()
+
+    block = Scaled()
+    block.initialize()
+    if hybrid:
+        block.hybridize()
+    trainer = gluon.Trainer(block.collect_params(), optimizer)
+    with autograd.record():
+        loss = block(np.ones((2, 2)))
+    loss.backward()
+    assert loss.shape == block.scale.grad().shape == ()
+    assert float(block.scale.grad()) == 4
+    trainer.step(1)
+    assert block.scale.data().shape == () and float(block.scale.data()) < 2
+    block.save_parameters(str(tmp_path / "p"))
+    other = Scaled()
+    other.load_parameters(str(tmp_path / "p"))
+    assert float(other.scale.data()) == float(block.scale.data())
+
+
+def test_a_scalar_on_two_devices():
+    scale = gluon.Parameter("scale", shape=())
+    scale.initialize(init.One(), ctx=[cpu(0), cpu(1)])
+    trainer = gluon.Trainer([scale], "sgd", {"learning_rate": 1.0})
+    with autograd.record():
+        losses = [scale.data(ctx) * 2 for ctx in scale.list_ctx()]
+    autograd.backward(losses)
+    trainer.step(1)
+    assert [float(each) for each in scale.list_data()] == [-3, -3]
+
+
+@pytest.mark.parametrize("hybrid", [False, True])
+def test_a_batch_of_no_samples(hybrid):
+    net = nn.HybridSequential()
+    net.add(nn.Conv2D(4, 3), nn.BatchNorm(), nn.MaxPool2D(), nn.Flatten(), nn.Dense(2))
+    net.initialize()
+    if hybrid:
+        net.hybridize()
+    net(np.ones((2, 3, 8, 8)))
+    x = np.zeros((0, 3, 8, 8))
+    x.attach_grad()
+    with autograd.record():
+        y = net(x)
+        loss = y.sum()
+    loss.backward()
+    assert y.shape == (0, 2) and x.grad.shape == x.shape
+    assert float(abs(net[0].weight.grad()).max()) == 0
+    assert float(net[1].running_mean.data().sum()) == 0  # not nan
+
+
+def test_no_rows_to_fold():
+    x = np.zeros((0, 3))
+    for name in ("max", "min", "argmax", "argmin"):
+        assert getattr(x, name)(axis=1).shape == (0,)
+        with pytest.raises(ValueError, match="no elements"):
+            getattr(x, name)(axis=0)
