@@ -292,7 +292,11 @@ class Walk {
     for (Py_ssize_t i = 0; i < count; ++i) {
       PyObject* source = PyTuple_GET_ITEM(sources.ptr(), i);
       PyObject* grad = PySequence_Fast_GET_ITEM(results.ptr(), i);
-      if (queued) late.emplace(grad, asked.early);
+      if (queued) {
+        late.insert_or_assign(grad, asked.early);  // an array that is gone may have had its address
+      } else {
+        late.erase(grad);
+      }
       if (source != Py_None && grad != Py_None) give(source, nb::borrow(grad));
     }
   }

@@ -1,12 +1,14 @@
 """Arrays that are moved so that rounds need not copy them: same values, and nobody else sees it."""
 import gc
 import os
+import threading
 
 import numpy as np
 import pytest
 from dist_jobs import Job
 
 from minigluon import nd
+from minigluon.kvstore.dist import moving
 from minigluon.kvstore.dist.messages import Item
 from minigluon.kvstore.dist.moving import Landing, Moved, Shown, movable
 from minigluon.kvstore.dist.segments import PAGE, Arena, address_of, map_segment, segment_of
@@ -117,6 +119,101 @@ def test_workers_may_push_in_any_order_and_write_in_between():
         job.succeed(60)
 
 
+VIEWS = """
+kv = mx.kv.create("dist_sync")
+keys, shape = ["a", "b"], (900, 1000)
+kv.init(keys, [nd.zeros(shape)] * 2)
+values, outs = ([nd.zeros(shape) for _ in keys] for _ in range(2))
+for turn in range(4):
+    for value in values:
+        value[:] = turn
+    kv.pushpull(keys, values, out=outs)
+for other in (lambda x: x.reshape(shape), lambda x: x.as_np_ndarray()):
+    for value in values:
+        value[:] = 7
+    kv.pushpull(keys, values, out=[other(value) for value in values])
+    assert (values[0].asnumpy() == 7).all() and (values[1].asnumpy() == 7).all()
+assert kv._repeats._plans[tuple(keys)]._values[0]._memory is not None
+"""
+
+
+def test_answers_may_go_to_other_arrays_over_the_memory_of_what_is_pushed():
+    with Job(VIEWS, workers=1, servers=1, env={"PS_VAN": "shm"}) as job:
+        job.succeed(30)
+
+
+TWICE = """
+kv = mx.kv.create("dist_sync")
+shape = (900, 1000)
+kv.init("a", nd.zeros(shape))
+value, out = nd.zeros(shape), nd.zeros(shape)
+for turn in range(3):
+    value[:] = turn
+    kv.push("a", value)
+    kv.pull("a", out=out)
+    out.wait_to_read()
+value[:] = 1
+kv.barrier()
+if kv.rank == 0:
+    kv.push("a", value)
+    kv.push("a", value)          # the same numbers, in the same pages
+    value[:] = 2
+    kv.barrier()                 # the first has been added up, the second has not
+    for _ in range(4):           # these need memory
+        kv.push("a", value)
+        value[:] = 2
+    kv.barrier()
+else:
+    time.sleep(1.6)              # longer than the other is patient
+    kv.push("a", value)
+    kv.pull("a", out=out)
+    assert (out.asnumpy() == 2).all(), out
+    for _ in range(2):
+        kv.barrier()
+    kv.push("a", value)
+    kv.pull("a", out=out)
+    assert (out.asnumpy() == 2).all(), out
+    for _ in range(4):
+        kv.push("a", value)
+kv.pull("a", out=out)
+assert (out.asnumpy() == 3).all(), out
+"""
+
+
+def test_what_is_pushed_twice_stays_until_both_are_added_up():
+    with Job(TWICE, workers=2, servers=1, env={"PS_VAN": "shm"}) as job:
+        job.succeed(40)
+
+
+SLOW = """
+import signal
+from minigluon.kvstore.dist.messages import Role
+kv = mx.kv.create("dist_sync")
+shape = (24576, 1024)
+kv.init("a", nd.zeros(shape))
+value, out = nd.zeros(shape), nd.zeros(shape)
+for turn in range(1, 4):
+    value[:] = turn
+    kv.push("a", value)
+    kv.pull("a", out=out)
+    assert (out.asnumpy() == turn).all()
+[server] = [m.pid for m in kv._client.members.values() if m.role is Role.SERVER]
+value[:] = 7
+os.kill(server, signal.SIGSTOP)  # most cannot leave
+kv.push("a", value)
+value[:] = 8
+os.kill(server, signal.SIGCONT)
+kv.pull("a", out=out)
+assert (out.asnumpy() == 7).all(), out
+"""
+
+
+def test_what_goes_over_a_slow_network_is_what_was_pushed():
+    """A worker that has shared memory, and a server that cannot see it."""
+    with Job(SLOW, workers=1, servers=1, env_of={"server 0": {"PS_VAN": "tcp"}}) as job:
+        job.succeed(40)
+
+
 def test_pages_of_an_array_are_exchanged_and_a_peer_keeps_the_old_ones():
     arena = Arena()
     mine = arena.array((5000,), "float32")
@@ -144,6 +241,23 @@ def test_pages_of_an_array_are_exchanged_and_a_peer_keeps_the_old_ones():
     for i, one in enumerate(again):
         one[:] = i
     assert [one[0] for one in again] == [0, 1, 2]
+
+
+def test_memory_of_which_some_pages_were_exchanged_is_not_sent_as_a_whole():
+    arena = Arena()
+    block = arena.array((4 * PAGE,), np.uint8)
+    raw = block.data
+
+    def lies(start, stop):
+        segment, offset = arena.find(raw[start * PAGE : stop * PAGE])
+        return os.pread(arena.files[segment], 1, offset)[0]
+
+    kept = [arena.exchange(block), arena.exchange(block[PAGE : 3 * PAGE])]
+    block[:] = np.repeat([5, 6, 7, 8], PAGE)
+    assert [lies(0, 1), lies(1, 3), lies(2, 3), lies(3, 4)] == [5, 6, 7, 8]
+    assert all(arena.find(raw[a * PAGE : b * PAGE]) is None
+               for a, b in ((0, 2), (0, 4), (2, 4), (1, 4)))
+    assert arena.exchange(block[2 * PAGE :]) is None and all(one is not None for one in kept)
 
 
 def test_a_block_in_pieces_is_not_used_again():
@@ -237,6 +351,23 @@ def test_pages_are_exchanged_and_written_privately():
     gc.collect()
     assert len(returned) == 1 and done == ["first"]
     assert not landing.take(0, seen, lambda: done.append)               # nobody looks any more
+
+
+def test_no_pages_appear_during_a_fork():
+    mine, theirs = seen_by_a_worker(40_000)
+    mine[:] = 7
+    landing, done = Landing([].append), []
+    memory = landing.make(40_000, "float32")
+    moving._before_fork()
+    thread = threading.Thread(target=landing.take, args=(0, theirs, lambda: done.clear))
+    try:
+        thread.start()
+        thread.join(0.1)
+        assert thread.is_alive() and (memory == 0).all()
+    finally:
+        moving._forking.release()
+    thread.join(10)
+    assert (memory == 7).all()
 
 
 @pytest.mark.parametrize("allocate", [np.empty, Arena().array])

@@ -180,6 +180,7 @@ class Client:
             make = self.requests.make
             pending = make(node, message, what, answer, failed, buffers or [], direct)
             if direct is not None:
+                self.check()  # after a failure nobody answers
                 return pending
         self.check()
         self.transport.wake()
@@ -189,6 +190,12 @@ class Client:
         """Send a message that has no answer."""
         self.requests.post(node, message)
         self.transport.wake()
+
+    def near(self, node: Node) -> bool:
+        """Whether a node reads what it is sent where it lies, in memory shared with this process."""
+        peer = self._peers.get(node)
+        return (getattr(self.transport, "arena", None) is not None and peer is not None
+                and self.transport.direct(peer))
 
     def wait(self, pending: Pending) -> Message:
         """The answer; raises what the request failed with. The network thread has the deadline."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import mmap
 import os
 import sys
+import threading
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -216,8 +217,9 @@ class Landing:
         size = -(-values.nbytes // PAGE) * PAGE
         if offset % PAGE or size > room or not (end == self._used or end % PAGE == 0):
             return False
-        if not remap(self._address + start, size, file, offset, shared=False):
-            return False
+        with _forking:
+            if not remap(self._address + start, size, file, offset, shared=False):
+                return False
         before = self._leases.pop(start, None)
         self._leases[start] = keep()
         if before is not None:
@@ -241,11 +243,14 @@ def _give_back(leases: dict[int, Release], returned: Callable[[Release], None]) 
 
 
 _landings: weakref.WeakSet[Landing] = weakref.WeakSet()
+_forking = threading.Lock()  # held during a fork: no server's pages appear between `part` and it
 
 
 def _before_fork() -> None:
+    _forking.acquire()
     for landing in list(_landings):
         landing.part()
 
 
-os.register_at_fork(before=_before_fork)
+os.register_at_fork(before=_before_fork, after_in_parent=_forking.release,
+                    after_in_child=_forking.release)

@@ -10,6 +10,7 @@ anything else `run` returns False before anything has happened, and the caller g
 """
 from __future__ import annotations
 
+import threading
 import time
 import weakref
 from collections import deque
@@ -28,7 +29,7 @@ from .batches import BATCH_BYTES, Arrival, Home
 from .messages import Item, Message, Node, Role
 from .moving import Landing, Moved, Release, Shown
 from .requests import Pending
-from .segments import PAGE
+from .segments import PAGE, address_of
 from .wire import PACKED
 
 if TYPE_CHECKING:
@@ -185,19 +186,32 @@ class _Lent:
     data: Array
     pending: Pending
 
-    def take_back(self, transport: Any) -> bool:
-        """Let the arrays be written again: the server goes on reading the pages it knows."""
-        reading = self.answer.reading
-        copy = None
-        if reading is not None and not self.pending.ended:
-            copy = transport.arena.exchange(self.data)
-        if copy is None or reading is None:
+    def open(self) -> bool:
+        """Whether the arrays cannot be written yet."""
+        return self.answer.reading is not None and not self.pending.ended
+
+    def take_back(self, arena: Any, others: Iterable[_Lent]) -> bool:
+        """Let the arrays be written again: the server goes on reading the pages it knows.
+
+        Args:
+            others: later messages; those with the same numbers have the same pages.
+        """
+        copy = arena.exchange(self.data) if self.open() else None
+        if copy is None:
             return False
+        here = address_of(self.data)
+        for one in (self, *others):
+            if one.open() and address_of(one.data) == here:
+                one.hold(copy)
+        return True
+
+    def hold(self, copy: Array) -> None:
+        """The pages that the server reads lie in `copy` from now on."""
         if len(self.pending.frames) == 2:
             self.pending.frames = [self.pending.frames[0], copy[: self.data.nbytes].data]
-        self.answer.reading, self.answer.held = None, copy
+        reading, self.answer.reading, self.answer.held = self.answer.reading, None, copy
+        assert reading is not None
         reading.done()
-        return True
 
 
 class Repeats:
@@ -207,6 +221,7 @@ class Repeats:
         self.store = store
         self._plans: dict[Names, _Plan | None] = {}
         self._lent: deque[_Lent] = deque()  # what servers may be reading, oldest first
+        self._lending = threading.Lock()    # while something is sent that has to be noted there
         store._client.ticking.append(weakref.WeakMethod(self._tick))
 
     def run(self, kind: type[Message], key: Any, value: Any, out: Any, priority: Any) -> bool:
@@ -253,9 +268,12 @@ class Repeats:
                                                           for i in dict.fromkeys(flat.indices)])
                     item = item.holding(data)
                 message = kind(0, (item,))  # type: ignore[call-arg]
-                pending = client.request(flat.server, message, what, answer, answer.failed, buffers)
-                if answer.reading is not None and item.data is not None:
-                    self._lent.append(_Lent(time.monotonic(), plan, answer, item.data, pending))
+                with self._lending:
+                    pending = client.request(
+                        flat.server, message, what, answer, answer.failed, buffers)
+                    if answer.reading is not None and item.data is not None:
+                        self._lent.append(
+                            _Lent(time.monotonic(), plan, answer, item.data, pending))
             except KVStoreError as error:  # the arrays must not wait for ever
                 for one in answers:
                     one.failed(error)
@@ -267,7 +285,7 @@ class Repeats:
     ) -> list[bool]:
         """For each message, whether its numbers can be read where they lie, until it is answered."""
         client = self.store._client
-        lends = plan.late < _MOST_LATE and getattr(client.transport, "arena", None) is not None
+        lends = plan.late < _MOST_LATE and all(client.near(flat.server) for flat in plan.flats)
         if lends and plan.late:
             plan.late -= 1
         if not lends and (outs is None or outs[0] is not values[0]):
@@ -284,8 +302,8 @@ class Repeats:
             found.append(
                 flat.stretch is not None and here[flat.stretch]
                 and (same or (lends and plan.paged(flat)))
-                and all(written.get(id(values[i]._variable()), i) == i
-                        and (outs is not None and outs[i] is values[i]) == same
+                and all(written.get(id(values[i]._variable())) == (i if same else None)
+                        and (not same or (outs is not None and outs[i] is values[i]))
                         for i in flat.indices))
         return found
 
@@ -295,11 +313,17 @@ class Repeats:
         Once a server has kept us waiting for a while (it waits for others), arrays get other pages; a
         plan to which this happens again and again is copied from then on.
         """
+        if not self._lending.acquire(blocking=False):
+            return  # the next time; the connections must not wait for a script
         late: list[_Plan] = []
-        while self._lent and now - self._lent[0].since > _PATIENCE:
-            lent = self._lent.popleft()
-            if lent.take_back(self.store._client.transport) and lent.plan not in late:
-                late.append(lent.plan)
+        try:
+            while self._lent and now - self._lent[0].since > _PATIENCE:
+                lent = self._lent.popleft()
+                arena = self.store._client.transport.arena  # type: ignore[attr-defined]
+                if lent.take_back(arena, self._lent) and lent.plan not in late:
+                    late.append(lent.plan)
+        finally:
+            self._lending.release()
         for plan in late:
             plan.late += _LATE
 

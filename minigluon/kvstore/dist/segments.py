@@ -11,6 +11,7 @@ import fcntl
 import functools
 import mmap
 import os
+import threading
 import weakref
 from collections import deque
 from typing import Any
@@ -49,7 +50,7 @@ def available() -> bool:
 
 
 class Arena:
-    """This process' own segments, and arrays in them.
+    """This process' own segments, and arrays in them; any thread may ask for some.
 
     Memory is used again for arrays of about the same size (whole pages). Before more is taken, the
     pages of what lies idle are given back.
@@ -72,17 +73,18 @@ class Arena:
         self._moved: dict[int, tuple[int, int, int]] = {}  # address: bytes, segment, offset
         self._moved_at: list[int] = []         # these addresses, sorted
         self._rest = memoryview(b"")
+        self._lock = threading.RLock()         # not for `_back`: a forked child lets go of arrays, too
 
     def array(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
         """A new array with unset values; its memory comes back when nobody refers to it."""
         dtype = np.dtype(dtype)
         size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
         room = max(1, -(-size // PAGE)) * PAGE
-        free = self._free.setdefault(room, deque())
-        try:
-            block = free.pop()
-        except IndexError:
-            block = self._block(room)
+        with self._lock:
+            try:
+                block = self._free.setdefault(room, deque()).pop()
+            except IndexError:
+                block = self._block(room)
         root = np.ndarray((room,), np.uint8, block)  # every view's base, as it owns no memory
         weakref.finalize(root, self._back, room, block).atexit = False
         made: np.ndarray[Any, Any] = root[:size].view(dtype).reshape(shape)
@@ -100,7 +102,7 @@ class Arena:
         start = _address(block)
         at = bisect.bisect_left(self._moved_at, start)
         for piece in self._moved_at[at : bisect.bisect_left(self._moved_at, start + room)]:
-            if self._moved[piece][0] != room:
+            if self._moved.get(piece, (room,))[0] != room:
                 libc().madvise(start, room, mmap.MADV_REMOVE)
                 return
         self._free[room].append(block)
@@ -130,12 +132,13 @@ class Arena:
         there = self.find(copy.data)
         assert there is not None
         copy[: array.nbytes] = array.reshape(-1).view(np.uint8)
-        if not remap(start, room, self.files[there[0]], there[1], shared=True):
-            return None
-        self._note(start, room, there)
-        if not remap(address_of(copy), room, self.files[here[0]], here[1], shared=True):
-            raise MemoryError("shared memory: the system has no more mappings for this process")
-        self._note(address_of(copy), room, here)
+        with self._lock:
+            if not remap(start, room, self.files[there[0]], there[1], shared=True):
+                return None
+            self._note(start, room, there)
+            if not remap(address_of(copy), room, self.files[here[0]], here[1], shared=True):
+                raise MemoryError("shared memory: the system has no more mappings for this process")
+            self._note(address_of(copy), room, here)
         return copy
 
     def part(self) -> None:
@@ -146,9 +149,19 @@ class Arena:
             remap(start, size, self.files[number], offset, shared=False)
 
     def _note(self, address: int, size: int, place: tuple[int, int]) -> None:
-        if address not in self._moved:
-            bisect.insort(self._moved_at, address)
-        self._moved[address] = (size, *place)
+        end = address + size
+        now = {address: (size, *place)}
+        for start in self._moved_at[: bisect.bisect_left(self._moved_at, end)][::-1]:
+            length, number, offset = self._moved[start]
+            if start + length <= address:
+                break
+            if start < address:
+                now[start] = (address - start, number, offset)
+            if start + length > end:
+                now[end] = (start + length - end, number, offset + end - start)
+            del self._moved[start]
+        self._moved |= now
+        self._moved_at = sorted(self._moved)
 
     def _segment(self, size: int) -> memoryview:
         file = os.memfd_create("minigluon", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
@@ -165,23 +178,26 @@ class Arena:
         return memoryview(mapped)
 
     def find(self, frame: Any) -> tuple[int, int] | None:
-        """(segment, offset) of memory that lies in a segment of this process."""
+        """(segment, offset) of memory that lies in one piece in a segment of this process."""
         if not self._starts:
             return None
         address = _address(frame)
-        if self._moved_at:
-            at = bisect.bisect(self._moved_at, address) - 1
-            if at >= 0:
+        end = address + len(frame)
+        with self._lock:
+            at = bisect.bisect_left(self._moved_at, end) - 1
+            if at >= 0:  # the last exchanged pages that begin before the end
                 start = self._moved_at[at]
                 size, number, offset = self._moved[start]
-                if address + len(frame) <= start + size:
+                if start <= address and end <= start + size:
                     return number, offset + address - start
-        at = bisect.bisect(self._starts, address) - 1
-        if at < 0:
-            return None
-        number = self._by_start[at]
-        offset = address - self._starts[at]
-        return (number, offset) if offset + len(frame) <= self.sizes[number] else None
+                if address < start + size:
+                    return None  # some of its pages lie elsewhere
+            at = bisect.bisect(self._starts, address) - 1
+            if at < 0:
+                return None
+            number = self._by_start[at]
+            offset = address - self._starts[at]
+            return (number, offset) if offset + len(frame) <= self.sizes[number] else None
 
     def close(self) -> None:
         """Close the descriptors; memory goes when the last mapping does."""
