@@ -19,44 +19,47 @@ import importlib as _importlib
 import sys as _sys
 from types import ModuleType as _ModuleType
 
-from . import (
-    attribute,
-    autograd,
-    base,
-    context,
-    gluon,
-    image,
-    initializer,
-    io,
-    kvstore,
-    lr_scheduler,
-    metric,
-    name,
-    ndarray,
-    nn,
-    operator,
-    optimizer,
-    profiler,
-    random,
-    recordio,
-    symbol,
-    util,
-)
-from .attribute import AttrScope
-from .base import MXNetError
-from .context import Context, cpu, cpu_pinned, cpu_shared, current_context, gpu
-from .device import gpu_memory_info as _gpu_memory_info
-from .device import num_gpus
-from .util import (
-    is_np_array,
-    is_np_shape,
-    np_array,
-    np_shape,
-    set_np_shape,
-    use_np,
-    use_np_array,
-    use_np_shape,
-)
+from .base import uncollected as _uncollected
+
+with _uncollected():
+    from . import (
+        attribute,
+        autograd,
+        base,
+        context,
+        gluon,
+        image,
+        initializer,
+        io,
+        kvstore,
+        lr_scheduler,
+        metric,
+        name,
+        ndarray,
+        nn,
+        operator,
+        optimizer,
+        profiler,
+        random,
+        recordio,
+        symbol,
+        util,
+    )
+    from .attribute import AttrScope
+    from .base import MXNetError
+    from .context import Context, cpu, cpu_pinned, cpu_shared, current_context, gpu
+    from .device import gpu_memory_info as _gpu_memory_info
+    from .device import num_gpus
+    from .util import (
+        is_np_array,
+        is_np_shape,
+        np_array,
+        np_shape,
+        set_np_shape,
+        use_np,
+        use_np_array,
+        use_np_shape,
+    )
 
 __version__ = "0.1.0"
 

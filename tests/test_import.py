@@ -84,3 +84,23 @@ def test_what_is_not_there_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match=r"'nothing'$"):
         minigluon.nothing  # noqa: B018
     assert not hasattr(minigluon, "nothing")
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_import_leaves_the_collector_as_it_was(enabled: bool) -> None:
+    done = _fresh(f"import gc; gc.enable() if {enabled} else gc.disable()\n"
+                  "import minigluon\nprint(gc.isenabled(), gc.get_freeze_count())")
+    assert (done.returncode, done.stdout) == (0, f"{enabled} 0\n")
+
+
+def test_the_collector_is_back_and_frozen_objects_stay_so() -> None:
+    done = _fresh("import gc, minigluon.base\ngc.freeze(); held = gc.get_freeze_count()\n"
+                  "try:\n    with minigluon.base.uncollected():\n        raise ImportError\n"
+                  "except ImportError:\n    print(gc.isenabled(), gc.get_freeze_count() == held)")
+    assert (done.returncode, done.stdout) == (0, "True True\n")
+
+
+def test_roles_do_without_asyncio_and_http() -> None:
+    done = _fresh("import sys, minigluon.kvstore.dist.node, minigluon.kvstore.dist.worker\n"
+                  "print([name for name in ('asyncio', 'http.server') if name in sys.modules])")
+    assert (done.returncode, done.stdout) == (0, "[]\n")

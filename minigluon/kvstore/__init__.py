@@ -4,10 +4,17 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 from .. import profiler
-from ..base import ArgumentError, ArgumentValueError, NotForThisError, did_you_mean
+from ..base import (
+    ArgumentError,
+    ArgumentValueError,
+    NotForThisError,
+    did_you_mean,
+    uncollected,
+)
 from ..device import num_gpus
 from .api import KVStoreBase, capable
 from .local import KVStore
@@ -69,15 +76,19 @@ def _create(name: Any) -> KVStoreBase:
             )
         return KVStore(name)
     if lowered in _DIST:
-        # The dist room needs zmq and the job's environment: loaded when it is asked for.
-        room = importlib.import_module(".dist.worker", __package__)
-        dist: KVStoreBase = room.DistKVStore(name)
+        dist: KVStoreBase = _dist(".dist.worker").DistKVStore(name)
         return dist
     check_name(name)
     raise NotForThisError(
         f"KVStore type '{name}' is not built yet; use 'device' in one process or "
         "'dist_sync' under tools/launch.py"
     )
+
+
+def _dist(name: str) -> ModuleType:
+    """A file of the dist room, which needs zmq and the job's environment: loaded when asked for."""
+    with uncollected():
+        return importlib.import_module(name, __package__)
 
 
 def check_name(name: str) -> None:
@@ -117,8 +128,7 @@ class KVStoreServer:
 
     def run(self) -> int:
         """Serve until the job ends; the exit code (0 fine)."""
-        node = importlib.import_module(".dist.node", __package__)
-        code: int = node.serve(self.controller)
+        code: int = _dist(".dist.node").serve(self.controller)
         return code
 
 
@@ -129,4 +139,4 @@ def run_if_role() -> None:
     servers by running the training script with that variable set. Any other process returns.
     """
     if os.environ.get("DMLC_ROLE") in ("server", "scheduler"):
-        importlib.import_module(".dist.node", __package__).run_if_role()
+        _dist(".dist.node").run_if_role()

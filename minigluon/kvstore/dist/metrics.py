@@ -8,7 +8,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from .messages import Member, Role, Stall, workers
@@ -148,6 +147,9 @@ class Endpoint:
     """
 
     def __init__(self, port: int) -> None:
+        # Here, not above: every process of a job imports this file, few listen.
+        from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
         self.picture = Picture("gathering")
         endpoint = self
 
