@@ -59,7 +59,7 @@ def test_all_commands_in_a_job(tmp_path):
         assert isinstance(trace["traceEvents"], list)
     events = [event["name"] for rank in range(2) for event in
               json.loads((tmp_path / f"rank{rank}_p.json").read_text())["traceEvents"]]
-    assert "ServerState._merge" in events
+    assert "Holdings._merge" in events
 
 
 OWN = """

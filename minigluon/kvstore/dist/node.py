@@ -24,6 +24,7 @@ from .messages import SCHEDULER, Message, Node, Role
 from .metrics import Endpoint
 from .rule import rule_of
 from .scheduler import SchedulerState
+from .holdings import Holdings
 from .server import ServerState
 from .transport import ZmqTransport
 from .wire import WireError, decode, encode
@@ -387,7 +388,7 @@ class ServerLoop(Loop):
 
     def _begin(self, roster: say.Roster) -> None:
         self.me = Node(Role.SERVER, roster.rank)
-        profiler.watch(ServerState, ("_merge", "_complete"))
+        profiler.watch(Holdings, ("_merge", "_complete"))
         limits: Limits = self.job.limits
         self.machine = ServerState(
             roster.rank, roster.members, "scheduler", limits, rule_of, self.allocate
