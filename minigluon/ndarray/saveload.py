@@ -122,7 +122,7 @@ def _write(file: BinaryIO, names: list[str], arrays: list[NDArray]) -> None:
         if array.stype != "default":
             _write_sparse(file, array)
             continue
-        host = np.array(array.asnumpy(), order="C", copy=None)
+        host = np.asarray(array.asnumpy(), order="C")
         flag = _flag(host)
         magic = _V2
         if host.size == 0 or host.ndim == 0:  # what only the third version can say

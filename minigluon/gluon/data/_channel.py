@@ -34,7 +34,7 @@ class _Pickler(pickle.Pickler):
         # the plain reduction copies and is not out of band
         if isinstance(obj, NDArray) and obj.stype == "default":
             host = obj._sync() if obj.context.device_type != "gpu" else obj.asnumpy()
-            return _rebuild, (np.array(host, order="C", copy=None), type(obj) is NDArray)
+            return _rebuild, (np.asarray(host, order="C"), type(obj) is NDArray)
         return NotImplemented
 
 
