@@ -406,7 +406,13 @@ class Client:
 
     def _lost(self, node: Node, reason: str) -> None:
         """A connection is gone for good."""
-        if self._leaving or self.failure is not None:
+        if self.failure is not None:
+            return
+        if self._leaving:
+            goodbye = self.requests.oldest()
+            if node == SCHEDULER and goodbye is not None:
+                # its answer was lost with the connection, and the scheduler has ended since
+                self.requests.answered(say.Farewell(goodbye.seq))
             return
         self._standing.discard(node)
         if reason.startswith("refused"):
