@@ -20,7 +20,7 @@ SECTIONS = {1: 18, 2: 15, 3: 12, 4: 8, 5: 9, 6: 12, 7: 14, 8: 11, 9: 13, 10: 5, 
             15: 9, 16: 13, 17: 6, 18: 21}
 REASONS = {
     "sparse": "with row_sparse and csr arrays it is not shown",
-    "np_shape": "NumPy semantics (np_shape, np_array) are not built",
+    "np_shape": "graphs do not read sizes as np_shape does (0 known, -1 unknown)",
     "network": "needs a network",
 }
 TABLE = (TESTS / "behaviours.txt").read_text(encoding="utf-8")
