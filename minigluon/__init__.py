@@ -45,6 +45,7 @@ with _uncollected():
         symbol,
         util,
     )
+    from . import npmode as _npmode
     from .attribute import AttrScope
     from .base import MXNetError
     from .context import Context, cpu, cpu_pinned, cpu_shared, current_context, gpu
@@ -103,7 +104,7 @@ def _numpy_face(name: str) -> _ModuleType:
 
 for _face in (ndarray, symbol):
     _face.__getattr__ = _numpy_face  # type: ignore[attr-defined]
-    _face.enter_numpy_class(load=lambda: __getattr__("numpy"))
+_npmode.on_load(lambda: __getattr__("numpy"))
 
 
 def __dir__() -> list[str]:

@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 from .base import ArgumentError, ArgumentValueError, NotForThisError
 
 __all__ = [
-    "is_np_array", "is_np_shape", "np_array", "np_shape", "reset_np", "set_np", "set_np_array",
-    "set_np_shape", "use_np", "use_np_array", "use_np_shape",
+    "is_np_array", "is_np_shape", "load_room", "np_array", "np_shape", "on_load", "reset_np",
+    "set_np", "set_np_array", "set_np_shape", "use_np", "use_np_array", "use_np_shape",
 ]
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
@@ -41,6 +41,17 @@ class _Flag:
 
 
 _shape, _array = _Flag(), _Flag()
+_load: list[Callable[[], Any]] = []
+
+
+def on_load(load: Callable[[], Any]) -> None:
+    """Say how the room of ``mx.np`` is loaded, which enters its classes where arrays are made."""
+    _load[:] = [load]
+
+
+def load_room() -> None:
+    """Load the room of ``mx.np``: somebody needs its classes."""
+    _load[0]()
 
 
 class _Scope:

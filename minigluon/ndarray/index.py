@@ -10,10 +10,12 @@ from ..base import ArgumentError
 __all__ = ["fit", "index_key", "scalar_view", "whole"]
 
 
-def _index_part(part: Any) -> tuple[Any, bool]:
+def _index_part(part: Any, truths: bool) -> tuple[Any, bool]:
     if part is None or part is Ellipsis:
         return part, True
     if isinstance(part, (bool, np.bool_)):
+        if truths:
+            return part, False
         raise ArgumentError("indexing with a single bool is not supported; use an integer")
     if isinstance(part, (int, np.integer)):
         return int(part), True
@@ -35,14 +37,15 @@ def _index_part(part: Any) -> tuple[Any, bool]:
     return part, False
 
 
-def index_key(key: Any) -> tuple[Any, bool]:
-    """A key NumPy understands, and whether it is a basic one (integers, slices, None, ...)."""
-    if type(key) is int or isinstance(key, slice):
-        return _index_part(key)
+def index_key(key: Any, truths: bool = False) -> tuple[Any, bool]:
+    """A key NumPy understands, and whether it is a basic one (integers, slices, None, ...).
+
+    A single True or False is refused, or is one of the key's parts if `truths`.
+    """
     if isinstance(key, tuple):
-        parts = [_index_part(part) for part in key]
+        parts = [_index_part(part, truths) for part in key]
         return tuple(part for part, _ in parts), all(basic for _, basic in parts)
-    return _index_part(key)
+    return _index_part(key, truths)
 
 
 def whole(key: Any, raw: Any) -> Any:

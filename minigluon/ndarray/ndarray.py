@@ -23,7 +23,7 @@ from ..device.cpu import native
 from ..device.engine import Failure, Var, wait_all
 from ..dispatch import call as dispatch_call
 from ..dispatch import observing, prepared
-from ..npmode import is_np_array
+from ..npmode import is_np_array, load_room
 from ..ops import BINARY, Attrs, Operator, attach_methods, find_operator
 from ..ops.storage import STORED, RowPatch, Stored, dense_of, fill, put_rows
 from .backward import run_backward
@@ -384,10 +384,7 @@ class NDArray(_Base):  # type: ignore[misc]
         return taken
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        if tape.state.recording and (
-            self._ag is not None or (isinstance(value, NDArray) and value._ag is not None)
-        ):
-            raise MXNetError(_INPLACE)
+        self._check_unrecorded(value)
         key, _ = index_key(key)
         raw = self._to_write()
         key = whole(key, raw)
@@ -418,11 +415,14 @@ class NDArray(_Base):  # type: ignore[misc]
 
     # -- in-place arithmetic -------------------------------------------------------------------
 
-    def _inplace(self, word: str, other: Any) -> NDArray:
+    def _check_unrecorded(self, value: Any) -> None:
+        """Complain where writing `value` here would change what autograd remembers."""
         if tape.state.recording and (
-            self._ag is not None or (isinstance(other, NDArray) and other._ag is not None)
-        ):
+                self._ag is not None or (isinstance(value, NDArray) and value._ag is not None)):
             raise MXNetError(_INPLACE)
+
+    def _inplace(self, word: str, other: Any) -> NDArray:
+        self._check_unrecorded(other)
         result = binary(word, self, other)
         if result.shape != self.shape:
             raise ShapeError(
@@ -553,28 +553,23 @@ def sparse_class(stype: str) -> Any:
 
 _numpy_class: Any = None  # known when the room is loaded; until then nobody has such arrays
 _numpy_binary: Any = None
-_load_numpy: list[Callable[[], Any]] = []
 
 
-def enter_numpy_class(cls: Any = None, binary: Any = None, load: Callable[[], Any] | None = None
-                      ) -> None:
-    """Make the class known whose arrays follow NumPy, or how to load the room that has it.
+def enter_numpy_class(cls: Any, binary: Any) -> None:
+    """Make the class known whose arrays follow NumPy.
 
     What is computed of such arrays is of that class, too. ``binary(word, lhs, rhs)`` is what
     Python's operators do where one of both is.
     """
     global _numpy_class, _numpy_binary
-    if load is not None:
-        _load_numpy[:] = [load]
-    if cls is not None:
-        _numpy_class, _numpy_binary = cls, binary
-        if native.enabled:
-            native.core.numpy_class(cls)
+    _numpy_class, _numpy_binary = cls, binary
+    if native.enabled:
+        native.core.numpy_class(cls)
 
 
 def _numpy() -> Any:
     if _numpy_class is None:
-        _load_numpy[0]()
+        load_room()
     return _numpy_class
 
 
@@ -971,6 +966,8 @@ def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> N
         return sparse_class("csr").from_scipy(source_array, ctx, dtype)  # type: ignore[no-any-return]
     if isinstance(source_array, NDArray):
         made = source_array.copyto(ctx or current_context())
+        if type(made) is _numpy_class:
+            made = made.as_nd_ndarray()
         return made if dtype is None else made.astype(dtype, copy=False)
     if isinstance(source_array, (list, tuple)):
         source_array = [x.asnumpy() if isinstance(x, NDArray) else x for x in source_array]

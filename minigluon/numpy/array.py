@@ -14,11 +14,11 @@ from ..base import ArgumentError, ArgumentValueError, MXNetError, ShapeError, dt
 from ..context import Context
 from ..device import device_of
 from ..ndarray import NDArray
-from ..ndarray.index import whole
+from ..ndarray.index import index_key, whole
 from ..ops import find_operator
 from ..symbol import Symbol
 
-__all__ = ["array", "face", "lift", "lower", "ndarray", "of"]
+__all__ = ["array", "face", "lift", "lower", "ndarray", "of", "shape_asked", "shape_of"]
 
 
 class ndarray(NDArray):
@@ -103,7 +103,7 @@ class ndarray(NDArray):
     # -- indexing --------------------------------------------------------------------------------
 
     def __getitem__(self, key: Any) -> Any:
-        key = _key(key)
+        key, basic = index_key(key, truths=True)
         if tape.state.recording and self._ag is not None:
             return nd._getitem(self, key=key, scalars=True)  # type: ignore[attr-defined]
         failure = self._lost()
@@ -111,21 +111,18 @@ class ndarray(NDArray):
             part = self._data[key]
         except IndexError as error:
             raise IndexError(f"index {key!r} for shape {self.shape}: {error}") from None
-        if _is_basic(key):
+        if basic:
             if part.ndim == 0 and not isinstance(part, onp.ndarray):
                 part = self._data[(*key, ...) if isinstance(key, tuple) else (key, ...)]
             return self._view(part)
-        taken = of(onp.ascontiguousarray(part) if part.ndim else onp.asarray(part), self._ctx)
+        taken = of(device_of(self._ctx).xp.asarray(part, order="C"), self._ctx)
         if failure is not None:
             taken._variable().fail(failure)
         return taken
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        if tape.state.recording and (
-                self._ag is not None or (isinstance(value, NDArray) and value._ag is not None)):
-            raise MXNetError("Inplace operations (+=, -=, x[:]=, etc) are not supported when "
-                             "recording with autograd.record(); make a new array instead")
-        key = _key(key)
+        self._check_unrecorded(value)
+        key, _ = index_key(key, truths=True)
         raw = self._to_write()
         key = whole(key, raw)
         if isinstance(value, NDArray):
@@ -142,12 +139,7 @@ class ndarray(NDArray):
         """The same elements in another shape, of which one size may be -1; shares memory."""
         if order != "C":
             raise NotImplementedError(f"reshape: order {order!r}: only 'C' is built")
-        wanted = given.pop("newshape", given.pop("shape", None)) if given else None
-        if given:
-            raise ArgumentError(f"reshape: unknown arguments {sorted(given)}")
-        if wanted is None:
-            wanted = shape[0] if len(shape) == 1 else shape
-        wanted = tuple(wanted) if isinstance(wanted, (tuple, list)) else (int(wanted),)
+        wanted = shape_asked(shape, given)
         try:
             raw = self._data.reshape(wanted)
         except ValueError:
@@ -201,33 +193,6 @@ def _numpy_function(function: Any, args: Any, kwargs: Any) -> Any:
 
 def _unpickle(host: onp.ndarray, ctx: Context) -> ndarray:
     return array(host, dtype=host.dtype, ctx=ctx)
-
-
-def _key(key: Any) -> Any:
-    if isinstance(key, tuple):
-        return tuple(_key_part(part) for part in key)
-    return _key_part(key)
-
-
-def _key_part(part: Any) -> Any:
-    if isinstance(part, NDArray):
-        part = part.asnumpy()
-    if isinstance(part, (list, tuple, range)):
-        part = onp.asarray([_key_part(each) for each in part])
-        if part.size == 0:
-            part = part.astype("int64")
-    if isinstance(part, onp.ndarray) and part.dtype.kind == "f":
-        part = part.astype("int64")
-    if isinstance(part, slice):
-        ends = (part.start, part.stop, part.step)
-        return slice(*[None if end is None else operator.index(end) for end in ends])
-    return part
-
-
-def _is_basic(key: Any) -> bool:
-    parts = key if isinstance(key, tuple) else (key,)
-    return all(part is None or part is Ellipsis or isinstance(part, (slice, onp.integer))
-               or type(part) is int for part in parts)
 
 
 # -- between the faces ---------------------------------------------------------------------------
@@ -325,13 +290,6 @@ def _devices(value: Any, ctx: Context | None, single: bool) -> Any:
     return value
 
 
-def raw_of(value: Any, ctx: Context) -> Any:
-    """Anything like an array, as the raw array of `ctx`'s device."""
-    if isinstance(value, NDArray):
-        return value._sync()
-    return device_of(ctx).array(onp.asarray(value))
-
-
 def shape_of(size: Any) -> tuple[int, ...]:
     """A shape from an integer, a list of them, or None (a scalar)."""
     if size is None:
@@ -339,3 +297,13 @@ def shape_of(size: Any) -> tuple[int, ...]:
     if isinstance(size, Sequence):
         return tuple(int(each) for each in size)
     return (operator.index(size),)
+
+
+def shape_asked(shape: tuple[Any, ...], given: dict[str, Any]) -> tuple[int, ...]:
+    """What ``x.reshape(*shape, **given)`` asks for: sizes one by one, as a tuple, or by name."""
+    wanted = given.pop("newshape", given.pop("shape", None)) if given else None
+    if given:
+        raise ArgumentError(f"reshape: unknown arguments {sorted(given)}")
+    if wanted is None:
+        wanted = shape[0] if len(shape) == 1 else shape
+    return tuple(wanted) if isinstance(wanted, (tuple, list)) else (int(wanted),)

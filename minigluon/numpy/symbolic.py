@@ -7,8 +7,9 @@ from typing import Any
 from .. import symbol as _sym
 from ..base import ArgumentError
 from ..ndarray import NDArray
+from ..ndarray.index import index_key
 from ..symbol import Symbol
-from .array import _is_basic, _key
+from .array import shape_asked
 from .elementwise import binary, compare, floor_divide
 
 __all__ = ["SymbolicArray", "attach"]
@@ -30,8 +31,10 @@ class SymbolicArray(Symbol):
         """A part of the array, by integers, slices, None and Ellipsis; or one of the outputs."""
         if len(self.entries) > 1 or isinstance(index, str):
             return SymbolicArray(super().__getitem__(index).entries)
-        key = None if isinstance(index, Symbol) else _key(index)
-        if isinstance(index, Symbol) or not _is_basic(key):
+        parts = index if isinstance(index, tuple) else (index,)
+        key, basic = (None, False) if any(isinstance(part, Symbol) for part in parts) else (
+            index_key(index, truths=True))
+        if not basic:
             raise ArgumentError(
                 f"x[{index!r}]: in a hybridized block an index holds integers, slices, None and "
                 "...; use np.take or npx.pick for places that are computed, np.where for masks")
@@ -66,12 +69,7 @@ def attach(functions: Mapping[str, Callable[..., Any]], methods: Mapping[str, An
 
     def reshape(self: Any, *shape: Any, order: str = "C", **given: Any) -> Any:
         """The same elements in another shape, of which one size may be -1."""
-        wanted = given.pop("newshape", given.pop("shape", None)) if given else None
-        if given:
-            raise ArgumentError(f"reshape: unknown arguments {sorted(given)}")
-        if wanted is None:
-            wanted = shape[0] if len(shape) == 1 else shape
-        return functions["reshape"](self, wanted, order=order)
+        return functions["reshape"](self, shape_asked(shape, given), order=order)
 
     cls.reshape = reshape
     cls.flatten = lambda self, order="C": functions["reshape"](self, -1, order=order)

@@ -14,7 +14,7 @@ from ..graph import Entry, Node
 from ..graph.infer import DTYPE_CODES
 from ..graph.serial import HIDDEN_KEYS
 from ..name import NameManager
-from ..npmode import is_np_array
+from ..npmode import is_np_array, load_room
 from ..ops import (
     BINARY,
     Operator,
@@ -88,19 +88,12 @@ Variable = var
 
 
 _numpy_class: Any = None
-_load_numpy: list[Callable[[], Any]] = []
 
 
-def enter_numpy_class(cls: Any = None, load: Callable[[], Any] | None = None) -> None:
-    """Make the class known whose Symbols follow NumPy, or how to load the room that has it.
-
-    What is computed of such Symbols is of that class, too.
-    """
+def enter_numpy_class(cls: Any) -> None:
+    """Make the class known whose Symbols follow NumPy; what is computed of them is of it, too."""
     global _numpy_class
-    if load is not None:
-        _load_numpy[:] = [load]
-    if cls is not None:
-        _numpy_class = cls
+    _numpy_class = cls
 
 
 def shown(x: Any) -> Any:
@@ -110,7 +103,7 @@ def shown(x: Any) -> Any:
     if type(x) is not Symbol or not is_np_array():
         return x
     if _numpy_class is None:
-        _load_numpy[0]()
+        load_room()
     return _numpy_class(x.entries)
 
 

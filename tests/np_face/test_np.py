@@ -58,7 +58,9 @@ SAME: list[Any] = [
     lambda np, a, v, m: np.diff(a), lambda np, a, v, m: np.where(a > 0.5, a, v),
     lambda np, a, v, m: np.clip(a, 0.3, 0.6), lambda np, a, v, m: np.round(a, 1),
     lambda np, a, v, m: np.maximum(a, 0.5), lambda np, a, v, m: np.arctan2(a, v),
-    lambda np, a, v, m: np.hypot(a, v), lambda np, a, v, m: np.copysign(a, v - 0.5),
+    lambda np, a, v, m: np.hypot(a, v),
+    lambda np, a, v, m: np.ldexp(a, (np.ceil(v * 3)).astype('int32')),
+    lambda np, a, v, m: np.copysign(a, v - 0.5),
     lambda np, a, v, m: np.dot(a, v), lambda np, a, v, m: np.tensordot(a, m, 1),
     lambda np, a, v, m: np.einsum("ij,jk->ki", a, m), lambda np, a, v, m: np.outer(v, v),
     lambda np, a, v, m: np.inner(a, m), lambda np, a, v, m: np.vdot(v, v),
@@ -226,6 +228,8 @@ def test_between_the_faces() -> None:
     assert type(y) is mx.nd.NDArray and x.grad.asnumpy().tolist() == [3, 3]
     x.as_np_ndarray()[0] = 7
     assert x[0].asscalar() == 7
+    assert type(mx.nd.array(np.ones(2))) is mx.nd.NDArray
+    assert type(np.array(x)) is np.ndarray
 
 
 def test_files(tmp_path: Path) -> None:
