@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Bad", "Input", "Sample"]
+__all__ = ["Bad", "Input", "Sample", "adder", "between", "draw", "floats"]
 
 # (shape, low, high): drawn uniformly; or the array itself (integers keep their dtype).
 Input = tuple[tuple[int, ...], float, float] | np.ndarray
@@ -69,3 +69,27 @@ def draw(inputs: Sequence[Input], dtype: str, seed: int = 0) -> list[np.ndarray]
             shape, low, high = item
             made.append(np.asarray(generator.uniform(low, high, shape)).astype(dtype))
     return made
+
+
+# -- how families write their lists ----------------------------------------------------------------
+
+def between(*shape: int, low: float = -1.0, high: float = 1.0) -> Input:
+    """An input of this shape, drawn from `low` to `high`."""
+    return (shape, low, high)
+
+
+def floats(*values: Any, dtype: str = "float32") -> np.ndarray:
+    """An input with these values (its rows)."""
+    return np.array(values, dtype)
+
+
+def adder(samples: dict[str, list[Sample]], **usual: Any) -> Callable[..., None]:
+    """``add(name, inputs, attrs=None, **settings)``, which appends one Sample to `samples`.
+
+    `usual`: settings that count where a call gives no others.
+    """
+    def add(name: str, inputs: Sequence[Input], attrs: dict[str, Any] | None = None,
+            **settings: Any) -> None:
+        samples.setdefault(name, []).append(Sample(inputs, attrs or {}, **{**usual, **settings}))
+
+    return add

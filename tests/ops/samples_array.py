@@ -4,25 +4,18 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sample import Sample
+from sample import Sample, between, floats
 
 from minigluon.base import ArgumentError, ArgumentValueError, OutOfRangeError, ShapeError
 
 __all__ = ["ARRAY"]
 
 ARRAY: dict[str, list[Sample]] = {}
-
-
-def arr(*values: Any, dtype: str = "float32") -> np.ndarray:
-    return np.array(values, dtype=dtype)
+counted, arr = between, floats
 
 
 def ints(*values: Any) -> np.ndarray:
     return np.array(values, dtype="int32")
-
-
-def counted(*shape: int) -> tuple[tuple[int, ...], float, float]:
-    return shape, -1, 1
 
 
 # -- reshape and friends ---------------------------------------------------------------------------

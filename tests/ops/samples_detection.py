@@ -1,24 +1,13 @@
 """Samples of the detection operators; MXNet's own figures are in oracle/tail_cases.json."""
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from sample import Input, Sample
+from sample import Input, Sample, adder, between
 
 from minigluon.base import ArgumentValueError, NotForThisError, ShapeError
 
 SAMPLES: dict[str, list[Sample]] = {}
-
-
-def _r(*shape: int, low: float = -1.0, high: float = 1.0) -> Input:
-    return (shape, low, high)
-
-
-def _add(name: str, inputs: list[Input], attrs: dict[str, Any] | None = None,
-         **settings: Any) -> None:
-    settings.setdefault("grad", False)
-    SAMPLES.setdefault(name, []).append(Sample(inputs, attrs or {}, **settings))
+_r, _add = between, adder(SAMPLES, grad=False)
 
 
 _BOXES = np.array([[0, 0, 2, 2], [1, 1, 3, 3], [4, 4, 5, 6]], "float32")

@@ -1,23 +1,13 @@
 """Samples of the operators of the oldest networks."""
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from sample import Input, Sample
+from sample import Sample, adder, between
 
 from minigluon.base import ArgumentValueError, ShapeError
 
 SAMPLES: dict[str, list[Sample]] = {}
-
-
-def _r(*shape: int, low: float = -1.0, high: float = 1.0) -> Input:
-    return (shape, low, high)
-
-
-def _add(name: str, inputs: list[Input], attrs: dict[str, Any] | None = None,
-         **settings: Any) -> None:
-    SAMPLES.setdefault(name, []).append(Sample(inputs, attrs or {}, **settings))
+_r, _add = between, adder(SAMPLES)
 
 
 _LABEL = np.array([0.0, 2.0, 1.0])

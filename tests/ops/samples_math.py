@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from sample import Bad, Sample
+from sample import Bad, Sample, floats
 
 from minigluon.base import (
     ArgumentError,
@@ -19,12 +19,9 @@ __all__ = ["MATH"]
 
 Reference = Callable[..., Any]
 MATH: dict[str, list[Sample]] = {}
+arr = floats
 NAN = float("nan")
 INT = np.array([[-7, 2, 0], [5, -3, 8]], dtype="int32")
-
-
-def arr(*values: Any, dtype: str = "float32") -> np.ndarray:
-    return np.array(values, dtype=dtype)
 
 
 # -- one array -------------------------------------------------------------------------------------

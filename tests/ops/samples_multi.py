@@ -5,22 +5,19 @@ from collections import defaultdict
 from typing import Any
 
 import numpy as np
-from sample import Bad, Input, Sample
+from sample import Bad, Input, Sample, between
 
 from minigluon.base import ArgumentError, ArgumentValueError, ShapeError
 
 __all__ = ["SAMPLES"]
 
 SAMPLES: dict[str, list[Sample]] = defaultdict(list)
+_r = between
 
 
 def _add(name: str, inputs: list[Input], attrs: dict[str, Any], reference: Any,
          bad: list[Bad] | None = None) -> None:
     SAMPLES[name].append(Sample(inputs, attrs, grad=False, reference=reference, bad=bad or []))
-
-
-def _r(*shape: int, low: float = -1.0, high: float = 1.0) -> Input:
-    return (shape, low, high)
 
 
 _TWO = {"num_weights": 2, "rescale_grad": 0.5, "clip_gradient": 0.2}

@@ -4,19 +4,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sample import Input, Sample
+from sample import Sample, adder, between
 
 from minigluon.base import ArgumentValueError, ShapeError
 
 SAMPLES: dict[str, list[Sample]] = {}
-
-
-def _r(*shape: int, low: float = -1.0, high: float = 1.0) -> Input:
-    return (shape, low, high)
-
-
-def _add(name: str, inputs: list[Input], attrs: dict[str, Any], **settings: Any) -> None:
-    SAMPLES.setdefault(name, []).append(Sample(inputs, attrs, **settings))
+_r, _add = between, adder(SAMPLES)
 
 
 def _moved(function: str, shape: tuple[int, ...], *args: Any, bad: Any = (), **named: Any) -> None:

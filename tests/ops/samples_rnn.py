@@ -5,19 +5,16 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from sample import Input, Sample
+from sample import Input, Sample, between
 
 from minigluon.base import ArgumentValueError, DTypeError, ShapeError
 from minigluon.ops.nn.rnn import packed, packed_size
 
 SAMPLES: dict[str, list[Sample]] = {"RNN": [], "_rnn_grad": []}
+_r = between
 
 T, N, C, H = 4, 3, 2, 3
 LENGTHS = np.array([2, 4, 1], "int32")
-
-
-def _r(*shape: int, low: float = -1.0, high: float = 1.0) -> Input:
-    return (shape, low, high)
 
 
 def _sigmoid(x: np.ndarray) -> np.ndarray:

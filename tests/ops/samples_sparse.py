@@ -1,24 +1,15 @@
 """Samples of operators made for sparse arrays, on dense ones; more: `ndarray/test_sparse.py`."""
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from sample import Sample
+from sample import Sample, adder, between
 
 from minigluon.base import ArgumentValueError, ShapeError
 
 __all__ = ["SAMPLES"]
 
 SAMPLES: dict[str, list[Sample]] = {}
-
-
-def _add(name: str, inputs: list[Any], attrs: dict[str, Any] | None = None, **more: Any) -> None:
-    SAMPLES.setdefault(name, []).append(Sample(inputs, attrs or {}, **more))
-
-
-def _r(*shape: int, low: float = -1.0, high: float = 1.0) -> Any:
-    return shape, low, high
+_r, _add = between, adder(SAMPLES)
 
 
 _add("cast_storage", [_r(3, 2)], {"stype": "default"}, reference=lambda x: x, second_order=True)

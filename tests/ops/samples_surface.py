@@ -4,24 +4,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sample import Input, Sample
+from sample import Input, Sample, adder, between, floats
 
 from minigluon.base import ArgumentValueError, ShapeError
 
 SAMPLES: dict[str, list[Sample]] = {}
-
-
-def _r(*shape: int, low: float = -1.0, high: float = 1.0) -> Input:
-    return (shape, low, high)
-
-
-def _add(name: str, inputs: list[Input], attrs: dict[str, Any] | None = None,
-         **settings: Any) -> None:
-    SAMPLES.setdefault(name, []).append(Sample(inputs, attrs or {}, **settings))
-
-
-def _f(*values: Any) -> np.ndarray:
-    return np.array(values, "float32")
+_r, _f, _add = between, floats, adder(SAMPLES)
 
 
 # -- windows ---------------------------------------------------------------------------------------
