@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from . import special
 from .attrs import DType, Scalar
-from .operator import Attrs, Operator, operator
-from .rules import attr_dtype, like_shape, no_gradient, same_shape
+from .operator import Operator, operator
+from .rules import attr_dtype, follow_dtype, like_shape, no_gradient, same_shape
 
 __all__ = ["as_dtype_of"]
 
@@ -400,11 +400,7 @@ def cast(xp: Any, data: Array, *, dtype: DType) -> Array:
     return data.astype(dtype)
 
 
-def _second_dtype(dtypes: list[Any], attrs: Attrs) -> tuple[list[Any], list[Any]]:
-    return dtypes, [dtypes[1]]
-
-
-@operator("_cast_like", infer=like_shape(0), infer_dtype=_second_dtype,
+@operator("_cast_like", infer=like_shape(0), infer_dtype=follow_dtype(1),
           gradient=lambda F, dy, out, data, like: [F._cast_like(dy, data), None])
 def _cast_like(xp: Any, data: Array, like: Array) -> Array:
     """`data` in the element type of `like`."""

@@ -11,6 +11,7 @@ from .rules import (
     DTypes,
     Shapes,
     attr_dtype,
+    follow_dtype,
     no_gradient,
     no_inputs_shape,
     same_shape,
@@ -289,8 +290,7 @@ def _multinomial_grad_shape(shapes: Shapes, attrs: Attrs) -> tuple[Shapes, Shape
     return shapes, [shapes[1]]
 
 
-@operator("_multinomial_grad", infer=_multinomial_grad_shape,
-          infer_dtype=lambda dtypes, attrs: (dtypes, [dtypes[1]]))
+@operator("_multinomial_grad", infer=_multinomial_grad_shape, infer_dtype=follow_dtype(1))
 def _multinomial_grad(xp: Any, grad: Array, data: Array, places: Array) -> Array:
     """The gradient of the drawn log probabilities: `grad` / probability at the drawn places."""
     rows = data.reshape(-1, data.shape[-1])

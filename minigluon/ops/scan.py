@@ -13,6 +13,7 @@ from .rules import (
     axes_of,
     axis_of,
     fixed_dtype,
+    follow_dtype,
     like_shape,
     no_gradient,
     reduced,
@@ -61,8 +62,7 @@ def cumsum(xp: Any, a: Array, *, axis: int | None = None, dtype: DType | None = 
     return xp.cumsum(a, axis=axis, dtype=dtype or a.dtype)
 
 
-@operator("_cumsum_grad", infer=like_shape(1),
-          infer_dtype=lambda dtypes, attrs: (dtypes, [dtypes[1]]),
+@operator("_cumsum_grad", infer=like_shape(1), infer_dtype=follow_dtype(1),
           gradient=lambda F, u, out, dy, a, axis: [
               F._cast_like(F._np_cumsum(u, axis=axis), dy), None])
 def cumsum_grad(xp: Any, dy: Array, a: Array, *, axis: int | None = None) -> Array:

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..base import ArgumentValueError, ShapeError
 from .operator import Attrs, operator
-from .rules import DTypes, Shapes, like_shape, merge_shapes
+from .rules import Shapes, follow_dtype, like_shape, merge_shapes
 
 __all__: list[str] = []
 
@@ -17,8 +17,7 @@ def _names(attrs: Attrs) -> Sequence[str]:
     return ("data", "sequence_length") if attrs["use_sequence_length"] else ("data",)
 
 
-def _dtypes(dtypes: DTypes, attrs: Attrs) -> tuple[DTypes, DTypes]:
-    return [dtype or dtypes[0] for dtype in dtypes], [dtypes[0]]
+_dtypes = follow_dtype(fill=True)
 
 
 def _checked(shapes: Shapes, attrs: Attrs) -> tuple[Shapes, int]:

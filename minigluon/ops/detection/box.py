@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from ...base import ArgumentValueError, ShapeError
 from ..operator import Attrs, MaybeShape, operator
-from ..rules import Shapes, like_shape, no_gradient, size_of
+from ..rules import Shapes, follow_dtype, like_shape, no_gradient, size_of
 
 __all__ = ["Format", "as_centers", "as_corners", "boxes_of", "overlaps", "suppress"]
 
@@ -181,8 +181,7 @@ def box_nms(
     return out.reshape(data.shape), index.reshape(*data.shape[:-1], 1)
 
 
-@operator("_box_nms_grad", infer=like_shape(0),
-          infer_dtype=lambda dtypes, attrs: (dtypes, [dtypes[0]]))
+@operator("_box_nms_grad", infer=like_shape(0), infer_dtype=follow_dtype())
 def box_nms_grad(xp: Any, dy: Array, index: Array) -> Array:
     """The gradient of box_nms: each row's goes back to where the row came from."""
     batch, count = size_of(dy.shape[:-2]), dy.shape[-2]

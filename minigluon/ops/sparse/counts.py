@@ -5,7 +5,7 @@ from typing import Any
 
 from ...base import ShapeError
 from ..operator import Attrs, operator
-from ..rules import DTypes, Shapes, axis_of, fixed_dtype, merge_shapes, no_gradient
+from ..rules import Shapes, axis_of, fixed_dtype, follow_dtype, merge_shapes, no_gradient
 from ..storage import Csr
 from .form import form
 
@@ -58,16 +58,12 @@ def _edge_shape(shapes: Shapes, attrs: Attrs) -> tuple[Shapes, Shapes]:
     return [shapes[0], ends, ends], [ends]
 
 
-def _edge_dtype(dtypes: DTypes, attrs: Attrs) -> tuple[DTypes, DTypes]:
-    return dtypes, [dtypes[0]]
-
-
 def _places(u: Array, v: Array) -> tuple[Array, Array]:
     merge_shapes(u.shape, v.shape, "shapes of u and v")
     return u.astype("int64"), v.astype("int64")
 
 
-@operator("_contrib_edge_id", infer=_edge_shape, infer_dtype=_edge_dtype, gradient=no_gradient)
+@operator("_contrib_edge_id", infer=_edge_shape, infer_dtype=follow_dtype(), gradient=no_gradient)
 def edge_id(xp: Any, data: Array, u: Array, v: Array) -> Array:
     """The numbers of the edges from u to v of a graph; -1 where there is none.
 

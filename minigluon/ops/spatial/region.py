@@ -14,7 +14,7 @@ import numpy as np
 from ...base import ArgumentValueError
 from ..attrs import Shape
 from ..operator import Attrs, operator
-from ..rules import Shapes, merge_shapes
+from ..rules import Shapes, follow_dtype, like_shape, merge_shapes
 from .resample import image_of
 
 __all__ = ["half_up", "regions_of"]
@@ -109,12 +109,7 @@ def roi_pooling(xp: Any, data: Array, rois: Array, *, pooled_size: Shape, spatia
     return out, places
 
 
-def _pool_grad_shape(shapes: Shapes, attrs: Attrs) -> tuple[Shapes, Shapes]:
-    return shapes, [shapes[1]]
-
-
-@operator("_roi_pooling_grad", infer=_pool_grad_shape,
-          infer_dtype=lambda dtypes, attrs: (dtypes, [dtypes[0]]),
+@operator("_roi_pooling_grad", infer=like_shape(1), infer_dtype=follow_dtype(),
           gradient=lambda F, u, out, dy, data, rois, places: [
               F._roi_pooling_pick(u, rois, places), None, None, None])
 def roi_pooling_grad(xp: Any, dy: Array, data: Array, rois: Array, places: Array) -> Array:
@@ -128,12 +123,7 @@ def roi_pooling_grad(xp: Any, dy: Array, data: Array, rois: Array, places: Array
     return grad.reshape(data.shape)
 
 
-def _pick_shape(shapes: Shapes, attrs: Attrs) -> tuple[Shapes, Shapes]:
-    return shapes, [shapes[2]]
-
-
-@operator("_roi_pooling_pick", infer=_pick_shape,
-          infer_dtype=lambda dtypes, attrs: (dtypes, [dtypes[0]]),
+@operator("_roi_pooling_pick", infer=like_shape(2), infer_dtype=follow_dtype(),
           gradient=lambda F, dy, out, data, rois, places: [
               F._roi_pooling_grad(dy, data, rois, places), None, None])
 def roi_pooling_pick(xp: Any, data: Array, rois: Array, places: Array) -> Array:
