@@ -38,9 +38,13 @@ def _dtype(dtypes: DTypes, attrs: Attrs) -> tuple[DTypes, DTypes]:
             *(dtype or led for dtype in dtypes[6:])], [led, led]
 
 
-def _walk(lda: Array, alpha: Array, beta: Array, state: Array, lags: Array, marks: Array,
-          count: int, end: float) -> tuple[float, list[float], list[list[float]]]:
-    """One row: log likelihood, last states, slopes by lda, alpha and beta of each mark."""
+# log likelihood, last states, slopes by lda, alpha and beta of each mark
+Walked = tuple[float, list[float], list[list[float]]]
+
+
+def _walk(lda: list[float], alpha: list[float], beta: list[float], state: Array, lags: Array,
+          marks: Array, count: int, end: float) -> Walked:
+    """Go along the events of one row."""
     kinds = len(lda)
     held, slope, last = list(map(float, state)), [0.0] * kinds, [0.0] * kinds
     total, now = 0.0, 0.0
@@ -75,6 +79,13 @@ def _walk(lda: Array, alpha: Array, beta: Array, state: Array, lags: Array, mark
     return total, held, slopes
 
 
+def _rows(lda: Array, alpha: Array, beta: Array, state: Array, lags: Array, marks: Array,
+          valid_length: Array, max_time: Array) -> list[Walked]:
+    strengths, decays = alpha.tolist(), beta.tolist()
+    return [_walk(lda[i].tolist(), strengths, decays, state[i], lags[i], marks[i],
+                  int(valid_length[i]), float(max_time[i])) for i in range(len(lda))]
+
+
 @operator("_contrib_hawkesll", infer=_shape, infer_dtype=_dtype, num_outputs=2,
           gradient=lambda F, dy, out, *inputs: [
               *([None] * 3 if dy[0] is None else F._hawkes_grad(dy[0], *inputs)), *[None] * 5])
@@ -97,8 +108,7 @@ def hawkesll(xp: Any, lda: Array, alpha: Array, beta: Array, state: Array, lags:
     >>> found.asnumpy().tolist()
     [-4.0]
     """
-    rows = [_walk(lda[i].tolist(), alpha.tolist(), beta.tolist(), state[i], lags[i], marks[i],
-                  int(valid_length[i]), float(max_time[i])) for i in range(len(lda))]
+    rows = _rows(lda, alpha, beta, state, lags, marks, valid_length, max_time)
     return (xp.asarray([row[0] for row in rows], lda.dtype).reshape(len(lda)),
             xp.asarray([row[1] for row in rows], lda.dtype).reshape(lda.shape))
 
@@ -109,9 +119,8 @@ def _hawkes_grad(xp: Any, dy: Array, lda: Array, alpha: Array, beta: Array, stat
                  lags: Array, marks: Array, valid_length: Array, max_time: Array
                  ) -> tuple[Array, Array, Array]:
     """The gradients of the log likelihood for lda, alpha and beta."""
-    slopes = xp.asarray([_walk(lda[i].tolist(), alpha.tolist(), beta.tolist(), state[i], lags[i],
-                               marks[i], int(valid_length[i]), float(max_time[i]))[2]
-                         for i in range(len(lda))]).reshape(len(lda), 3, lda.shape[1])
+    rows = _rows(lda, alpha, beta, state, lags, marks, valid_length, max_time)
+    slopes = xp.asarray([row[2] for row in rows]).reshape(len(lda), 3, lda.shape[1])
     weighted = slopes * dy[:, None, None]
     return (weighted[:, 0].astype(lda.dtype), weighted[:, 1].sum(axis=0).astype(lda.dtype),
             weighted[:, 2].sum(axis=0).astype(lda.dtype))
