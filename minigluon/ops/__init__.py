@@ -6,6 +6,7 @@ from . import (
     assign,
     attention,
     broadcast,
+    copies,
     decomposition,
     densities,
     detection,

@@ -157,7 +157,7 @@ def histogram(xp: Any, data: Array, bins: Array = None, *, bin_cnt: int | None =
     return counts.astype("int64"), bins.copy()
 
 
-# -- copies under other names ----------------------------------------------------------------------
+# -- what inner calls ask for ----------------------------------------------------------------------
 
 @operator("_identity_with_attr_like_rhs", infer=same_shape,
           infer_dtype=follow_dtype(0, fill=True),
@@ -178,15 +178,3 @@ def zeros_without_dtype(xp: Any, *, shape: Shape = (), dtype: int = -1) -> Array
     Shapes: -> shape.
     """
     return xp.zeros(shape, "float32")
-
-
-def _copying(name: str, words: str) -> None:
-    def body(xp: Any, data: Array) -> Array:
-        return data.copy()
-
-    body.__doc__ = f"{words}.\n\nShapes: data (*S) -> (*S).\n"
-    operator(name, infer=same_shape, gradient=lambda F, dy, out, data: [dy])(body)
-
-
-_copying("_CrossDeviceCopy", "The same array, on the device where it is asked for")
-_copying("_copyto", "The same array, written to `out`")

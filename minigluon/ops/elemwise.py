@@ -3,12 +3,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from . import special
-from .attrs import DType, Scalar
+from .attrs import Scalar
 from .operator import Operator, operator
-from .rules import attr_dtype, follow_dtype, like_shape, no_gradient, same_shape
+from .rules import no_gradient, same_shape
 
 __all__ = ["as_dtype_of"]
 
@@ -54,10 +54,6 @@ def _times(slope: Callable[[Any, Any, Any], Any]) -> Gradient:
 def _scaled(factor: float) -> Gradient:
     """The gradient rule of a function with one slope everywhere."""
     return lambda F, dy, out, data: [F._mul_scalar(dy, scalar=factor)]
-
-
-def _same(F: Any, dy: Any, out: Any, data: Any) -> list[Any]:
-    return [dy]
 
 
 def _one_minus_square(F: Any, value: Any) -> Any:
@@ -281,48 +277,7 @@ def smooth_l1(xp: Any, data: Array, *, scalar: float = 1.0) -> Array:
                                 size - 0.5 / square), data)
 
 
-# -- copies, fills, casts --------------------------------------------------------------------------
-
-_unary("_copy", lambda xp, x: x.copy(), _same, "A copy.", ("[1, 2]", "[1. 2.]"),
-       aliases=("identity",), method=False)
-_unary("BlockGrad", lambda xp, x: x.copy(), no_gradient,
-       "The input; no gradient passes.", ("[1, 2]", "[1. 2.]"), aliases=("stop_gradient",),
-       method=False)
-
-
-@operator("zeros_like", infer=same_shape, gradient=no_gradient, methods=("zeros_like",))
-def zeros_like(xp: Any, data: Array, *, dtype: DType | None = None) -> Array:
-    """Zeros of the same shape and type.
-
-    Args:
-        data: any array.
-        dtype: taken and left alone, as in MXNet, since programs give it; cast the result instead.
-
-    Shapes: data (*S) -> (*S).
-
-    >>> import minigluon as mx
-    >>> mx.nd.zeros_like(mx.nd.array([1, 2])).asnumpy().tolist()
-    [0.0, 0.0]
-    """
-    return xp.zeros_like(data)
-
-
-@operator("ones_like", infer=same_shape, gradient=no_gradient, methods=("ones_like",))
-def ones_like(xp: Any, data: Array, *, dtype: DType | None = None) -> Array:
-    """Ones of the same shape and type.
-
-    Args:
-        data: any array.
-        dtype: taken and left alone, as in MXNet, since programs give it; cast the result instead.
-
-    Shapes: data (*S) -> (*S).
-
-    >>> import minigluon as mx
-    >>> mx.nd.ones_like(mx.nd.array([1, 2])).asnumpy().tolist()
-    [1.0, 1.0]
-    """
-    return xp.ones_like(data)
-
+# -- questions, bounds -----------------------------------------------------------------------------
 
 _unary("logical_not", lambda xp, x: xp.logical_not(x), no_gradient,
        "1 where x is 0, else 0.", ("[0, 2]", "[1. 0.]"), method=False)
@@ -332,79 +287,6 @@ _unary("_contrib_isinf", lambda xp, x: xp.isinf(x), no_gradient,
        "1 where x is infinite, else 0.", ("[0, float('inf')]", "[0. 1.]"), method=False)
 _unary("_contrib_isfinite", lambda xp, x: xp.isfinite(x), no_gradient,
        "1 where x is finite, else 0.", ("[0, float('inf')]", "[1. 0.]"), method=False)
-
-
-@operator("make_loss", infer=same_shape, output_names=("loss",),
-          gradient=lambda F, dy, out, data: [F.ones_like(data)])
-def make_loss(xp: Any, data: Array) -> Array:
-    """The input, as the end of a network: its gradient is 1, whatever follows.
-
-    Args:
-        data: loss values.
-
-    Shapes: data (*S) -> (*S).
-
-    >>> import minigluon as mx
-    >>> print(mx.nd.make_loss(mx.nd.array([1, 2])).asnumpy())
-    [1. 2.]
-    """
-    return data.copy()
-
-
-@operator("MakeLoss", infer=same_shape,
-          gradient=lambda F, dy, out, data, **attrs: [F._make_loss_grad(data, **attrs)])
-def scaled_loss(xp: Any, data: Array, *, grad_scale: float = 1.0, valid_thresh: float = 0.0,
-              normalization: Literal["null", "batch", "valid"] = "null") -> Array:
-    """The input, as the end of a network: its gradient is `grad_scale`, whatever follows.
-
-    Args:
-        data: loss values. grad_scale: the gradient. normalization: divide it by 1 ('null'), the
-            batch size ('batch'), or the number of values above `valid_thresh` ('valid').
-
-    Shapes: data (*S) -> (*S).
-
-    >>> import minigluon as mx
-    >>> print(mx.nd.MakeLoss(mx.nd.array([1, 2])).asnumpy())
-    [1. 2.]
-    """
-    return data.copy()
-
-
-@operator("_make_loss_grad", infer=same_shape, gradient=no_gradient)
-def _make_loss_grad(xp: Any, data: Array, *, grad_scale: float, valid_thresh: float,
-                    normalization: str) -> Array:
-    """The gradient of MakeLoss."""
-    grad = xp.full_like(data, grad_scale)
-    if normalization == "batch":
-        return grad / grad.dtype.type(data.shape[0])
-    if normalization == "valid":
-        valid = xp.maximum((data > valid_thresh).sum(), 1)
-        return grad / valid.astype(grad.dtype)
-    return grad
-
-
-@operator("Cast", infer=same_shape, infer_dtype=attr_dtype(), aliases=("cast",),
-          gradient=lambda F, dy, out, data, *, dtype: [F._cast_like(dy, data)])
-def cast(xp: Any, data: Array, *, dtype: DType) -> Array:
-    """The same numbers in another element type; to integers the fraction is dropped.
-
-    Args:
-        data: any array. dtype: the new type.
-
-    Shapes: data (*S) -> (*S).
-
-    >>> import minigluon as mx
-    >>> mx.nd.Cast(mx.nd.array([1.7, -2.5]), dtype="int32").asnumpy().tolist()
-    [1, -2]
-    """
-    return data.astype(dtype)
-
-
-@operator("_cast_like", infer=like_shape(0), infer_dtype=follow_dtype(1),
-          gradient=lambda F, dy, out, data, like: [F._cast_like(dy, data), None])
-def _cast_like(xp: Any, data: Array, like: Array) -> Array:
-    """`data` in the element type of `like`."""
-    return data.astype(like.dtype, copy=False)
 
 
 def _bound(data: Array, value: float) -> Any:
