@@ -16,9 +16,10 @@ from minigluon.kvstore.dist.actions import Limits
 from minigluon.kvstore.dist.client import Client
 from minigluon.kvstore.dist.environment import Job
 from minigluon.kvstore.dist.memory import MemoryNetwork
-from minigluon.kvstore.dist.messages import Role
+from minigluon.kvstore.dist.messages import SCHEDULER, Farewell, Role, Values
 from minigluon.kvstore.dist.node import SchedulerLoop, ServerLoop
 from minigluon.kvstore.dist.transport import ZmqTransport
+from minigluon.kvstore.dist.wire import decode
 from minigluon.kvstore.dist.worker import DistKVStore
 
 LIMITS = Limits(start=20, operation=20, heartbeat=5, interval=0.3)
@@ -167,6 +168,29 @@ def test_a_corrupted_message_of_a_member_ends_the_job_with_the_reason(cluster):
     for thread in made.threads:
         thread.join(10)
     assert set(made.codes.values()) == {75}
+
+
+def test_a_goodbye_whose_answer_is_lost_with_the_scheduler_is_none_to_wait_for(cluster):
+    lost = []
+
+    def tamper(frames):
+        said = decode(frames)
+        if (isinstance(said.message, Farewell) and said.sender == SCHEDULER) or isinstance(
+                said.message, Values):
+            lost.append(type(said.message))
+            return []
+        return [frames]
+
+    made = cluster(MemoryNetwork(tamper).transport, 1, 1)
+    store, out = DistKVStore("dist_sync", made.clients[0]), nd.zeros((2,))
+    store.init("w", nd.ones((2,)))
+    store.pull("w", out=out)  # a request older than the goodbye, which nobody answers
+    began = time.monotonic()
+    assert made.end() == {"scheduler": 0, "server 0": 0}
+    assert time.monotonic() - began < LIMITS.operation / 2
+    assert lost == [Values, Farewell] and made.clients[0].failure is None
+    with pytest.raises(KVStoreError, match="left the job"):
+        out.asnumpy()
 
 
 class Proxy:

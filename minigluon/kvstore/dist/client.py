@@ -360,6 +360,11 @@ class Client:
                 self.ticking.remove(known)
             else:
                 tick(now)
+        if self._leaving and SCHEDULER not in self._standing:
+            # it has ended, and what it answered to the goodbye was lost with the connection
+            for pending in self.requests.under_way():
+                if pending.node == SCHEDULER:
+                    self.requests.answered(say.Farewell(pending.seq))
         limits = self.job.limits
         if not self._ready.is_set() and now - self._began > limits.start + _SLACK:
             self._fail(Failure("timeout", self._start_problem(now), 75))
@@ -408,13 +413,9 @@ class Client:
         """A connection is gone for good."""
         if self.failure is not None:
             return
-        if self._leaving:
-            goodbye = self.requests.oldest()
-            if node == SCHEDULER and goodbye is not None:
-                # its answer was lost with the connection, and the scheduler has ended since
-                self.requests.answered(say.Farewell(goodbye.seq))
-            return
         self._standing.discard(node)
+        if self._leaving:
+            return  # whoever has seen all goodbyes ends
         if reason.startswith("refused"):
             self._fail(Failure("error", f"{self._name(node)} {reason}", 1))
         elif node == SCHEDULER:
