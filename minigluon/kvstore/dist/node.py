@@ -250,7 +250,7 @@ class SchedulerLoop(Loop):
         self.endpoint = None if job.metrics is None else Endpoint(job.metrics)
         self._shown = self._pictured = clock()
         self._epoch, self._awaited = 0, 0  # the last barrier; reports until a line says so
-        self._passed = 0.0
+        self._passed = 0.0                 # when it was noticed
         self._known: dict[str, say.Report] = {}
         if self.endpoint is not None:
             self.log("warning", f"status at http://127.0.0.1:{self.endpoint.port}/, Prometheus at "
@@ -267,19 +267,23 @@ class SchedulerLoop(Loop):
         if self.job.stats and now - self._shown >= self.job.stats:
             self._shown = now
             self.log("stats", self.machine.picture(now).line())
-        if self.job.stats and self.machine.passed > self._epoch:
-            self._epoch, self._awaited = self.machine.passed, 2  # the next may be on its way
-            self._passed = now
-            self._known = dict(self.machine.reports)
-        reports = self.machine.reports
-        heard = [then for uid, (then, _) in self.machine.heard.items()
-                 if uid not in self.machine.left]
-        if self._awaited and len(reports) == self.job.servers and all(
-                report is not self._known.get(uid) for uid, report in reports.items()) and all(
-                then > self._passed for then in heard):
-            self._awaited, self._known = self._awaited - 1, dict(reports)
-            if not self._awaited:
-                self.log("stats", f"barrier {self._epoch}: {self.machine.picture(now).line()}")
+        if self.job.stats:
+            self._line_of_barrier(self.machine, now)
+
+    def _line_of_barrier(self, machine: SchedulerState, now: float) -> None:
+        """The line after a barrier, once everybody has told how things were at it."""
+        if machine.passed > self._epoch:
+            self._epoch, self._awaited = machine.passed, 2  # the next may be on its way
+            self._passed, self._known = now, dict(machine.reports)
+        reports = machine.reports
+        if not self._awaited or len(reports) != self.job.servers or any(
+                report is self._known.get(uid) for uid, report in reports.items()) or any(
+                then <= self._passed for uid, (then, _) in machine.heard.items()
+                if uid not in machine.left):
+            return
+        self._awaited, self._known = self._awaited - 1, dict(reports)
+        if not self._awaited:
+            self.log("stats", f"barrier {self._epoch}: {machine.picture(now).line()}")
 
     def close(self) -> None:
         """The last line, and the end of what is shown."""
