@@ -52,20 +52,26 @@ if os.environ["PS_VAN"] == "shm":
 kv.barrier()
 for array, wanted in kept:
     assert (array.asnumpy() == wanted).all()
+import select
+ended, end = os.pipe()
 pid = os.fork()
 if not pid:                                   # a child keeps the values of the fork
+    os.close(end)
     for value in values:
         value[:] = -7                         # and what it writes is its own
-    ready, go = outs[3].asnumpy()[0, 0], time.monotonic() + 1
-    while time.monotonic() < go:
+    ready, limit = outs[3].asnumpy()[0, 0], time.monotonic() + 30
+    over = False
+    while not over:                           # once more when all rounds are done
+        over = bool(select.select([ended], [], [], 0.01)[0])
         assert (outs[3].asnumpy() == ready).all() or os._exit(3)
-        time.sleep(0.02)
+        assert time.monotonic() < limit or os._exit(4)
     os._exit(0)
 for turn in range(20):
     values[3][:] = turn
     kv.pushpull(keys, values, out=outs)
     assert (outs[3].asnumpy() == kv.num_workers * turn).all()
     assert (outs[0].asnumpy() == -kv.num_workers).all()
+os.close(end)
 assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 # in place: read by the servers and written by the answer
 for turn in range(3):
@@ -157,14 +163,15 @@ kv.barrier()
 if kv.rank == 0:
     kv.push("a", value)
     kv.push("a", value)          # the same numbers, in the same pages
-    value[:] = 2
+    value[:] = 2                 # the other pushes only after that, so the pages are others
+    kv.barrier()
     kv.barrier()                 # the first has been added up, the second has not
     for _ in range(4):           # these need memory
         kv.push("a", value)
         value[:] = 2
     kv.barrier()
 else:
-    time.sleep(1.6)              # longer than the other is patient
+    kv.barrier()
     kv.push("a", value)
     kv.pull("a", out=out)
     assert (out.asnumpy() == 2).all(), out
