@@ -1,4 +1,6 @@
 """What can be seen of a job: counters, the line, the table, Prometheus' text, the page itself."""
+import contextlib
+import os
 import re
 import subprocess
 import sys
@@ -92,8 +94,7 @@ for step in range(3):
     out.wait_to_read()
 print("ready", flush=True)
 if kv.rank == 1:
-    while not os.path.exists(os.environ["GO"]):
-        time.sleep(0.05)
+    open(os.environ["GO"]).close()  # waits for who opens it to write
 kv.pushpull("slow key", nd.ones((4,)), out=out)
 out.wait_to_read()
 stats = kv.stats()
@@ -101,8 +102,7 @@ assert stats["rounds"] == 4 and stats["last_seconds"]["1"] > 1, stats
 """
 
 
-def test_the_table_of_a_job_names_the_slow_worker(tmp_path):
-    go = tmp_path / "go"
+def test_the_table_of_a_job_names_the_slow_worker(go):
     env = {"MINIGLUON_METRICS_PORT": "0", "MINIGLUON_STATS": "1", "GO": str(go),
            "PS_HEARTBEAT_INTERVAL": "0.2"}
     with Job(SLOW, workers=2, servers=1, env=env) as job:
@@ -118,8 +118,8 @@ def test_the_table_of_a_job_names_the_slow_worker(tmp_path):
                 break
         assert re.search(r"slow key \(step 4\) waits for worker 1 since \d", said), said
         assert "most waited for so far: worker 1" in said
-        go.touch()
-        job.succeed(30)
+        with opened(go):
+            job.succeed(30)
         assert "most waited for: worker 1" in job.text("scheduler")
     gone = subprocess.run(command, capture_output=True, text=True)
     assert gone.returncode == 75 and "no scheduler at" in gone.stderr
@@ -133,15 +133,30 @@ for epoch in range(2):
     kv.pushpull("w", value)
     value.wait_to_read()
     kv.barrier()
-while not os.path.exists(os.environ["GO"]):
-    time.sleep(0.05)
+open(os.environ["GO"]).close()  # waits for who opens it to write
 """
 
 
-def test_a_line_after_each_epoch_that_ends_with_a_barrier(tmp_path):
-    go = tmp_path / "go"
+@pytest.fixture
+def go(tmp_path):
+    """A pipe by name: who opens it to read waits until `opened(go)`."""
+    path = tmp_path / "go"
+    os.mkfifo(path)
+    return path
+
+
+@contextlib.contextmanager
+def opened(go):
+    descriptor = os.open(go, os.O_RDWR)  # does not wait for readers
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def test_a_line_after_each_epoch_that_ends_with_a_barrier(go):
     env = {"MINIGLUON_STATS": "600", "GO": str(go), "PS_HEARTBEAT_INTERVAL": "0.1"}
     with Job(EPOCHS, workers=2, servers=1, env=env) as job:
         job.wait_for("scheduler", "barrier 2: step 2; in 64 B; out 64 B; wait ", 60)
-        go.touch()
-        job.succeed(30)
+        with opened(go):
+            job.succeed(30)
