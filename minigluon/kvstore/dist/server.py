@@ -29,17 +29,7 @@ _SHOWN = 0.5  # seconds from which a wait is worth a word
 
 
 class ServerState(Holdings):
-    """The shards of one server, and its workers.
-
-    Args:
-        rank: of this server.
-        roster: all members; who a worker's uid is.
-        scheduler: uid under which the scheduler is reached.
-        limits: the deadlines.
-        make_rule: turns a `SetOptimizer` into a Rule.
-        allocate: makes the memory of values, from a shape and a type.
-        stopwatch: seconds, for the counters alone; nothing is decided by it.
-    """
+    """The shards of one server, and its workers; made as `Holdings` are."""
 
     # -- entry points ---------------------------------------------------------------------------
 
