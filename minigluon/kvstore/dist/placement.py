@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from .messages import Item, KeySpec, Placement
+from .segments import PAGE
 
 __all__ = ["PART_BYTES", "Placer", "part_shape", "parts"]
 
 PART_BYTES = 2 << 20
-_PAGE = 4096
 
 
 def _cuts(length: int, pieces: int) -> list[int]:
@@ -41,7 +41,7 @@ def cut(shape: tuple[int, ...], itemsize: int, servers: int) -> tuple[int, ...]:
     if not shape or shape[0] < pieces:
         return tuple(_cuts(size, pieces))
     # where rows are many, parts begin with a page: pages of values can be exchanged (moving.py)
-    rows = _PAGE // math.gcd(row * itemsize, _PAGE)
+    rows = PAGE // math.gcd(row * itemsize, PAGE)
     units = -(-shape[0] // rows)
     most = PART_BYTES // (rows * row * itemsize)
     aligned = -(-max(servers, -(-units // max(1, most))) // servers) * servers
