@@ -168,7 +168,6 @@ class Landing:
         root = np.frombuffer(held, np.uint8)
         self._address = address_of(root)
         self._root = weakref.ref(root)
-        self._leases = {}
         weakref.finalize(root, _give_back, self._leases, self._returned).atexit = False
         _landings.add(self)
         made: Array = root[:size].view(dtype)
@@ -176,7 +175,7 @@ class Landing:
 
     def expect(self, before: list[Array]) -> None:
         """Arrays have moved here; their numbers follow only where no values come (`lost`)."""
-        self._before, self._missing = before, set()
+        self._before = before
 
     def awaits(self, start: int, size: int) -> None:
         """Values for these bytes will come, or be lost."""
