@@ -1,7 +1,7 @@
 """A connection between two processes of one host: a Unix socket, and shared memory for numbers.
 
-A message is a head (magic, count), a table with an entry for each frame, and the bytes of those frames
-that travel inline. A frame that lies in a segment of the sender travels as (segment, offset,
+A message is a head (magic, count), a table with an entry for each frame, and the bytes of those
+frames that travel inline. A frame that lies in a segment of the sender travels as (segment, offset,
 length) and is not copied at all. Entries of other kinds hand over a segment (its descriptor rides
 along), or tell that the frames of a message are not needed any more.
 """
@@ -262,7 +262,8 @@ class Channel:
             raise ChannelError(f"sent an entry of unknown kind {kind}")
         mapped = self._maps.get(segment)
         if mapped is None or offset + length > len(mapped) or length > MAX_FRAME:
-            raise ChannelError(f"refers to {offset}+{length} of segment {segment}, which is not there")
+            raise ChannelError(
+                f"refers to {offset}+{length} of segment {segment}, which is not there")
         return mapped[offset : offset + length]
 
     def close(self) -> None:

@@ -192,7 +192,7 @@ class Client:
         self.transport.wake()
 
     def near(self, node: Node) -> bool:
-        """Whether a node reads what it is sent where it lies, in memory shared with this process."""
+        """Whether a node reads what it is sent where it lies, in memory that it shares with us."""
         peer = self._peers.get(node)
         return (getattr(self.transport, "arena", None) is not None and peer is not None
                 and self.transport.direct(peer))
@@ -268,7 +268,7 @@ class Client:
             self._ready.set()
 
     def keep(self) -> Callable[[], None]:
-        """The memory of what has just come is used on; to be called when it is not (this thread)."""
+        """What has just come is used on where it lies, until the result is called (this thread)."""
         assert self._event is not None
         self._kept = True
         return functools.partial(self.transport.release, self._event)

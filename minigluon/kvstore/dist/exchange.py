@@ -111,7 +111,8 @@ class Exchange(KVStoreBase):
         homes = {key: Home(place) for key, place in places.items()}
         if self.rank == 0:
             waits: list[Pending] = []
-            def take(size: int) -> np.ndarray[Any, Any]:  # shared: a server needs no copy to read it
+
+            def take(size: int) -> np.ndarray[Any, Any]:  # shared: a server reads it where it lies
                 return self._client.requests.allocate((size,), np.uint8)
 
             for batch in batches((homes[spec.key] for spec in specs), values, take):

@@ -8,7 +8,6 @@ computed is the same either way, to the bit.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np

@@ -37,7 +37,7 @@ class Client:
         self.regimes: dict[int, Regime] = {}             # what it has set, by store
         self.left: set[int] = set()                      # stores it is done with
         self.codecs: dict[int, Codec] = {}               # how its gradients are packed, by store
-        self.bundles: dict[int, tuple[Place, ...]] = {}  # its lists of parts (Client.bundle: bounded)
+        self.bundles: dict[int, tuple[Place, ...]] = {}  # its lists of parts (a bounded number)
         self.gone = False
         self.step = 0
         self.key = ""

@@ -1,4 +1,4 @@
-"""What is under way for a list of keys: who awaits its numbers, and arrays that servers may be reading."""
+"""What is under way for a list of keys: who awaits numbers, and arrays that servers may read."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable

@@ -51,7 +51,7 @@ def allocator(transport: Transport) -> Callable[..., np.ndarray[Any, Any]]:
 
 
 def keep_memory(most: int) -> None:
-    """Let glibc keep so much freed memory: frames of megabytes come and go, fresh pages are dear."""
+    """Let glibc keep so much freed memory: frames of megabytes come and go, new pages are dear."""
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError):

@@ -552,7 +552,7 @@ class PullRows(Message):
 
 @dataclass(frozen=True, slots=True)
 class Bundle(Message):
-    """These parts, of one type, are from now on one item with the key `number`, one after another."""
+    """These parts, of one type, are from now on one item with the key `number`, end to end."""
 
     kind: ClassVar[int] = 50
     number: int = 0

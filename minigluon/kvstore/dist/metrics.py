@@ -1,7 +1,7 @@
 """What can be seen of a job from outside: a line, a table, and Prometheus' text format.
 
-The format is described at prometheus.io/docs/instrumenting/exposition_formats/. The endpoint listens
-on loopback only and gives away counters, nothing else.
+The format is described at prometheus.io/docs/instrumenting/exposition_formats/. The endpoint
+listens on loopback only and gives away counters, nothing else.
 """
 from __future__ import annotations
 

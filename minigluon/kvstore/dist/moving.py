@@ -1,7 +1,7 @@
 """Arrays of a script moved to where a round need not copy them.
 
-What is pushed again and again is moved into memory that servers read (`Moved`); what is pulled again
-and again is moved into pages that are exchanged for a server's pages when values come (`Shown`).
+What is pushed again and again is moved into memory that servers read (`Moved`); what is pulled
+again and again is moved into pages that are exchanged for a server's when values come (`Shown`).
 An array is moved only if nobody but its NDArray can see its memory, so nothing else changes.
 """
 from __future__ import annotations

@@ -19,12 +19,12 @@ from . import messages as say
 from .actions import Action, Limits, Log, Run, Send, Stop
 from .commands import Head, profile
 from .environment import Job, listen_host, read_environment, resolve, scheduler_bind_host
+from .holdings import Holdings
 from .link import Closed, Opened, Received, Transport, allocator, keep_memory
 from .messages import SCHEDULER, Message, Node, Role
 from .metrics import Endpoint
 from .rule import rule_of
 from .scheduler import SchedulerState
-from .holdings import Holdings
 from .server import ServerState
 from .transport import ZmqTransport
 from .wire import WireError, decode, encode
@@ -427,7 +427,7 @@ def run_server(
     job: Job, transport: Transport | None = None, clock: Clock = time.monotonic,
     controller: Controller | None = None,
 ) -> int:
-    """Be a server until the job ends; the exit code. `controller` gets (head, body) of command 0."""
+    """Be a server until the job ends; the exit code. `controller` gets command 0: (head, body)."""
     if transport is None:  # a process of its own
         keep_memory(512 << 20)
         transport = ZmqTransport(job.token, job.limits.heartbeat, job.van)

@@ -18,7 +18,7 @@ __all__ = ["Array", "Flat", "Plan"]
 
 _OWN = 1 << 20     # a key that is cut has messages of its own from so many bytes on
 _MOVED = 16 << 10  # arrays are moved if they have so many bytes on the average
-_Stretch = tuple[list[int], list[int], str]  # which arrays lie side by side, their sizes, their type
+_Stretch = tuple[list[int], list[int], str]  # which arrays lie side by side, their sizes, type
 Array = np.ndarray[Any, Any]
 
 
@@ -30,7 +30,8 @@ class Flat:
         items: the parts; `indices` says of which key of the plan each is.
         cut: which of them are not a whole key.
         item: what travels, without its numbers.
-        stretch, start: the memory the numbers would lie in, moved, and where; None: such parts are not.
+        stretch, start: the memory the numbers would lie in, moved, and where; None: such parts are
+            not moved.
     """
 
     server: Node
@@ -109,7 +110,7 @@ class Plan:
     def paged(self, flat: Flat) -> bool:
         """Whether the numbers of a message would have pages of their own."""
         assert flat.stretch is not None
-        indices, sizes, dtype = self._stretches[flat.stretch]
+        _, sizes, dtype = self._stretches[flat.stretch]
         size = np.dtype(dtype).itemsize
         end = flat.start + flat.elements
         return flat.start * size % PAGE == 0 and (end * size % PAGE == 0 or end == sum(sizes))

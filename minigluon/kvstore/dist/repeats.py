@@ -1,9 +1,10 @@
 """Calls with a list of keys that repeat: worked out once, then one flat array for each server.
 
-A training step calls the store with the same keys again and again. From the second call on (the first
-counts as one if `init` had the same list), which part lies in which message, and where, is known; each
-server has been told (`messages.Bundle`). What is left to do for each key is to look at its array and to
-copy it; big arrays are moved to where not even that is needed (`moving.py`).
+A training step calls the store with the same keys again and again. From the second call on (the
+first counts as one if `init` had the same list), which part lies in which message, and where, is
+known (`plans.py`); each server has been told (`messages.Bundle`). What is left to do for each key
+is to look at its array and to copy it; big arrays are moved to where not even that is needed
+(`moving.py`), and lent to servers until they have answered (`lending.py`).
 
 Only plain arrays of synchronous stores without server-side optimizer, codes or P3 go this way; for
 anything else `run` returns False before anything has happened, and the caller goes the long way.
@@ -109,7 +110,7 @@ class Repeats:
     def _still(
         self, plan: Plan, values: list[NDArray], outs: list[NDArray] | None
     ) -> list[bool]:
-        """For each message, whether its numbers can be read where they lie, until it is answered."""
+        """For each message, whether its numbers may be read where they lie until it is answered."""
         client = self.store._client
         lends = plan.late < _MOST_LATE and all(client.near(flat.server) for flat in plan.flats)
         if lends and plan.late:
@@ -136,8 +137,8 @@ class Repeats:
     def _tick(self, now: float) -> None:
         """Nobody shall have to wait for other workers to write what it has pushed (network thread).
 
-        Once a server has kept us waiting for a while (it waits for others), arrays get other pages; a
-        plan to which this happens again and again is copied from then on.
+        Once a server has kept us waiting for a while (it waits for others), arrays get other pages;
+        a plan to which this happens again and again is copied from then on.
         """
         if not self._lending.acquire(blocking=False):
             return  # the next time; the connections must not wait for a script

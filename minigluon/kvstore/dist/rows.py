@@ -1,8 +1,9 @@
 """Rows on the wire: which rows of a key go to which server, and how they come back.
 
 A key whose parts are cut along axis 0 travels by rows: of a row_sparse gradient only the rows it
-has, with their numbers counted from the beginning of the part. In a message each part has two items:
-the numbers (int64) and the rows; a request for rows has the numbers alone, its answer the rows.
+has, with their numbers counted from the beginning of the part. In a message each part has two
+items: the numbers (int64) and the rows; a request for rows has the numbers alone, its answer the
+rows.
 """
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Memory that processes of one host share: anonymous files, handed over as open descriptors.
 
-A segment never has a name (Linux' memfd), so nothing is left in /dev/shm, however a process ends. The
-owner seals its size: a peer that maps it cannot be hurt by a file that shrinks. Peers map read-only.
+A segment never has a name (Linux' memfd), so nothing is left in /dev/shm, however a process ends.
+The owner seals its size: a peer that maps it cannot be hurt by a file that shrinks. Peers map
+read-only.
 """
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ class MapError(Exception):
 
 
 class _Mapped(mmap.mmap):
-    """A peer's segment; its descriptor stays open as long, so that pages can be mapped elsewhere."""
+    """A peer's segment; its descriptor stays open as long: pages can be mapped elsewhere."""
 
     file: int
     address: int
@@ -73,7 +74,8 @@ class Arena:
         self._moved: dict[int, tuple[int, int, int]] = {}  # address: bytes, segment, offset
         self._moved_at: list[int] = []         # these addresses, sorted
         self._rest = memoryview(b"")
-        self._lock = threading.RLock()         # not for `_back`: a forked child lets go of arrays, too
+        # not for `_back`: a forked child lets go of arrays, too
+        self._lock = threading.RLock()
 
     def array(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
         """A new array with unset values; its memory comes back when nobody refers to it."""
@@ -121,8 +123,8 @@ class Arena:
     def exchange(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
         """Put a copy of an array's pages in their place, at the same address.
 
-        A peer goes on reading the pages that were there; they lie in what is returned as long as that
-        lives. None, and nothing done, where the array does not begin with a page of its own.
+        A peer goes on reading the pages that were there; they lie in what is returned as long as
+        that lives. None, and nothing done, where the array does not begin with a page of its own.
         """
         start, room = address_of(array), -(-array.nbytes // PAGE) * PAGE
         here = self.find(array.data.cast("B"))
@@ -248,7 +250,8 @@ def map_segment(file: int, size: int) -> memoryview:
         except OSError as error:
             raise MapError(f"no sealed memory: {error.strerror}") from None
         if seals & _SEALS != _SEALS or os.fstat(file).st_size != size or size <= 0:
-            raise MapError(f"a segment of {os.fstat(file).st_size} bytes, seals {seals}, for {size}")
+            raise MapError(
+                f"a segment of {os.fstat(file).st_size} bytes, seals {seals}, for {size}")
         mapped = _Mapped(file, size, prot=mmap.PROT_READ)
         mapped.file, mapped.address = file, address_of(np.frombuffer(mapped, np.uint8))
         weakref.finalize(mapped, os.close, file).atexit = False

@@ -20,7 +20,7 @@ from .actions import Action, Fatal, Log, Refusal, Run, Send, Stop
 from .commands import Head
 from .holdings import Client, Holdings
 from .messages import Message, Role
-from .shard import INITIAL, Shard
+from .shard import INITIAL
 
 __all__ = ["ServerState"]
 

@@ -1,7 +1,7 @@
 """Frames over ZeroMQ: a ROUTER that listens, a DEALER for each connection that is dialled.
 
-A server that is reached on the same host is dialled by a Unix socket instead (`channel`), over which
-numbers travel in shared memory.
+A server that is reached on the same host is dialled by a Unix socket instead (`channel`), over
+which numbers travel in shared memory.
 
 The only file that imports zmq. Every connection first goes through `auth`. Death of a peer shows as
 a closed TCP connection, or as missing ZMTP heartbeats, which ZeroMQ's own thread sends: a process

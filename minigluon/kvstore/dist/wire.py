@@ -3,7 +3,8 @@
 Frame 0::
 
     header   magic, version, kind, role, rank, incarnation, seq, flags, items, frames, text length
-    items    per item: key, part, type and codec, axes, frames, first frame, offset, bytes, start, stop, shape
+    items    per item: key, part, type and codec, axes, frames, first frame, offset, bytes, start,
+             stop, shape
     text     JSON of the fields that are neither `seq` nor items (never pickle)
 
 Small arrays are packed into one shared frame, big ones have frames of up to 4 MB of their own.

@@ -137,7 +137,8 @@ class DistKVStore(Exchange):
     def barrier(self) -> None:
         """Wait until every worker is here.
 
-        What any of them has pushed before is then part of what is pulled, in the asynchronous types too.
+        What any of them has pushed before is then part of what is pulled, in the asynchronous types
+        too.
         """
         self._check_open()
         self._settle()
@@ -145,7 +146,7 @@ class DistKVStore(Exchange):
 
     @property
     def barrier_before_exit(self) -> bool:
-        """Whether this process, when it ends, first waits for the others to end; False unless set."""
+        """Whether this process, when it ends, first waits for the others to; False unless set."""
         return self._client.barrier_before_exit
 
     @barrier_before_exit.setter
