@@ -31,9 +31,10 @@ from ..graph import (
 )
 from ..ndarray import NDArray, wrap
 from ..ops.storage import STYPES, fill
+from .nodes import debug_text, output_name
 from .segment import Program, Run, placed
 
-__all__ = ["Executor", "Watcher", "debug_text", "output_name"]
+__all__ = ["Executor", "Watcher"]
 
 Watcher = Callable[[str, NDArray], Any]
 
@@ -386,25 +387,6 @@ def _split(entries: Sequence[Entry]) -> tuple[list[Node], list[Node]]:
     states = auxiliary(entries)
     known = set(states)
     return [node for node in variables(entries) if node not in known], states
-
-
-def debug_text(entries: Sequence[Entry]) -> str:
-    """The nodes in order, one a line."""
-    return "\n".join(
-        f"{node.name} = {node.op.name if node.op else 'variable'}"
-        f"({', '.join(output_name(entry) for entry in node.inputs)})"
-        for node in topological(entries))
-
-
-def output_name(entry: Entry) -> str:
-    """'fc_output', 'split_output1', or a variable's own name."""
-    op = entry.node.op
-    if op is None:
-        return entry.node.name
-    count = op.visible(entry.node.attrs)
-    if len(op.output_names) > entry.index and len(op.output_names) >= count:
-        return f"{entry.node.name}_{op.output_names[entry.index]}"
-    return f"{entry.node.name}_output{entry.index}"
 
 
 def _in_order(what: str, given: Any, names: Sequence[str], optional: bool = False) -> list[Any]:

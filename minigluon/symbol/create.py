@@ -26,7 +26,8 @@ from ..ops import (
     zipfian_function,
 )
 from ..ops.face import function, methods
-from .symbol import Symbol, attr_text, checked_attrs, one_entry
+from .nodes import attr_text, checked_attrs
+from .symbol import Symbol, one_entry
 
 __all__ = ["BINARY_FUNCTIONS", "Variable", "arange", "binary", "enter_numpy_class", "eye", "full",
            "histogram", "hypot", "make_functions", "make_spaces", "ones", "pow", "shown",

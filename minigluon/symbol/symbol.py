@@ -28,10 +28,10 @@ from ..graph import (
     topological,
     variables,
 )
-from ..graph.serial import HIDDEN_KEYS, attr_texts, user_attrs
-from .bind import Executor, debug_text, output_name
+from .bind import Executor
+from .nodes import attrs_of, checked_attrs, clone, debug_text, output_name, without_amp_cast
 
-__all__ = ["Group", "Symbol", "load", "load_json"]
+__all__ = ["Group", "Symbol", "load", "load_json", "one_entry"]
 
 Shapes = list[tuple[int, ...]]
 
@@ -110,7 +110,7 @@ class Symbol:
         return id(self) // 16
 
     def __copy__(self) -> Symbol:
-        return Symbol(_clone(self.entries))
+        return Symbol(clone(self.entries))
 
     def __deepcopy__(self, memo: Any) -> Symbol:
         return self.__copy__()
@@ -161,11 +161,11 @@ class Symbol:
         if recursive:
             raise NotForThisError("list_attr: recursive has gone, as in MXNet; use attr_dict()")
         node = self._only_node()
-        return {} if node is None else _attrs_of(node)
+        return {} if node is None else attrs_of(node)
 
     def attr_dict(self) -> dict[str, dict[str, str]]:
         """Attributes of every node that has any, by the node's name."""
-        found = {node.name: _attrs_of(node) for node in topological(self.entries)}
+        found = {node.name: attrs_of(node) for node in topological(self.entries)}
         return {name: attrs for name, attrs in found.items() if attrs}
 
     def _set_attr(self, **attrs: str) -> None:
@@ -277,7 +277,7 @@ class Symbol:
         Args:
             remove_amp_cast: leave out the casts that mixed precision put in.
         """
-        return to_json(_without_amp_cast(self.entries) if remove_amp_cast else self.entries)
+        return to_json(without_amp_cast(self.entries) if remove_amp_cast else self.entries)
 
     def save(self, fname: str, remove_amp_cast: bool = True) -> None:
         """Write the graph to a file that ``sym.load`` (here or in MXNet) reads."""
@@ -401,54 +401,3 @@ def one_entry(value: Any, what: str, key: str) -> Entry:
             f"{what}: input '{key}': expected a Symbol with one output, got {len(value.entries)}; "
             "pick one, e.g. x[0]")
     return value.entries[0]
-
-
-def checked_attrs(attrs: Mapping[str, Any]) -> dict[str, str]:
-    """User attributes in the form in which nodes keep them; values must be strings.
-
-    Those with a meaning (``__init__``, ``__lr_mult__``) may be numbers or initializers.
-    """
-    attrs = {name: attr_text(value) if name.startswith("__") else value
-             for name, value in attrs.items()}
-    for name, value in attrs.items():
-        if not isinstance(value, str):
-            raise ArgumentValueError(
-                f"attribute {name}: expected a string, got {value!r}; write {name}='{value}'")
-    return user_attrs(attrs)
-
-
-def attr_text(value: Any) -> str:
-    """How a node keeps the value of an attribute: an initializer as its settings."""
-    return value.dumps() if hasattr(value, "dumps") else str(value)
-
-
-def _attrs_of(node: Node) -> dict[str, str]:
-    attrs = {**attr_texts(node), **node.extra_attrs}
-    for key in HIDDEN_KEYS:
-        if f"__{key}__" in attrs:
-            attrs[key] = attrs[f"__{key}__"]
-    if node.op is not None and node.op.variadic:
-        attrs.pop("num_args", None)
-    return attrs
-
-
-def _without_amp_cast(entries: Sequence[Entry]) -> list[Entry]:
-    """The same graph; each output of an ``amp_cast`` is replaced by what was cast."""
-    moved: dict[Entry, Entry] = {}
-    for node in topological(entries):
-        inputs = [moved.get(entry, entry) for entry in node.inputs]
-        if node.op is not None and node.op.name in ("amp_cast", "amp_multicast"):
-            moved.update(zip(node.outputs(), inputs, strict=True))
-        elif inputs != node.inputs:
-            changed = Node(node.op, node.name, inputs, node.attrs, node.extra_attrs)
-            moved.update((Entry(node, entry.index), entry) for entry in changed.outputs(True))
-    return [moved.get(entry, entry) for entry in entries]
-
-
-def _clone(entries: Sequence[Entry]) -> list[Entry]:
-    """The same graph made of new nodes, so that names and attributes can be changed."""
-    copies: dict[Node, Node] = {}
-    for node in topological(entries):
-        inputs = [Entry(copies[entry.node], entry.index) for entry in node.inputs]
-        copies[node] = Node(node.op, node.name, inputs, node.attrs, node.extra_attrs)
-    return [Entry(copies[entry.node], entry.index) for entry in entries]
