@@ -1,12 +1,9 @@
-"""What test suites are run with: retries, environments, contexts, data, small sums."""
+"""What test suites are run with: retries, environments, contexts, small sums."""
 from __future__ import annotations
 
-import bz2
 import contextlib
 import functools
-import gzip
 import os
-import pickle
 import platform
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -16,19 +13,16 @@ from typing import Any, TypeVar
 import numpy as np
 
 from .. import context
-from ..base import ArgumentValueError, FileMissingError
+from ..base import FileMissingError
 from ..context import Context, current_context
 from ..device import num_gpus
-from ..gluon.data.vision import MNIST
-from ..gluon.utils import download
 from ..util import getenv, setenv
 from .compare import Host
 
 __all__ = [
-    "collapse_sum_like", "default_context", "discard_stderr", "download_model", "environment",
-    "get_bz2_data", "get_im2rec_path", "get_mnist", "get_mnist_pkl", "has_tvm_ops",
-    "is_aarch64_run", "is_cd_run", "is_op_runnable", "list_gpus", "np_reduce", "retry",
-    "set_default_context",
+    "collapse_sum_like", "default_context", "discard_stderr", "environment", "get_im2rec_path",
+    "has_tvm_ops", "is_aarch64_run", "is_cd_run", "is_op_runnable", "list_gpus", "np_reduce",
+    "retry", "set_default_context",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -182,76 +176,14 @@ def collapse_sum_like(a: Host, shape: Sequence[int]) -> Host:
                       else a.reshape(shape))
 
 
-# -- data ------------------------------------------------------------------------------------------
-
-def get_mnist() -> dict[str, Host]:
-    """The digits as arrays: images (n, 1, 28, 28) float32 in [0, 1], labels int32."""
-    result = {}
-    for word, train in (("train", True), ("test", False)):
-        digits = MNIST(train=train)
-        pixels = digits._data.asnumpy().transpose(0, 3, 1, 2)
-        result[f"{word}_data"] = pixels.astype(np.float32) / 255
-        result[f"{word}_label"] = digits._label
-    return result
-
-
-def get_mnist_pkl() -> None:
-    """Put the digits into ``data/mnist.pkl.gz``, unless they are there: (images, labels) thrice.
-
-    Training, validation and test: images (n, 784) in [0, 1], the last sixth of the training
-    samples held back for validation.
-    """
-    target = Path("data", "mnist.pkl.gz")
-    if target.exists():
-        return
-    digits = get_mnist()
-    images = {word: digits[f"{word}_data"].reshape(-1, 784) for word in ("train", "test")}
-    cut = len(images["train"]) * 5 // 6
-    parts = ((images["train"][:cut], digits["train_label"][:cut]),
-             (images["train"][cut:], digits["train_label"][cut:]),
-             (images["test"], digits["test_label"]))
-    target.parent.mkdir(exist_ok=True)
-    with gzip.open(target, "wb") as file:
-        pickle.dump(parts, file)
-
-
-def get_bz2_data(data_dir: str, data_name: str, url: str, data_origin_name: str) -> None:
-    """Fetch a bz2 file into a folder and unpack it there as `data_name`, unless that exists."""
-    target = os.path.join(data_dir, data_name)
-    if os.path.exists(target):
-        return
-    packed = os.path.join(data_dir, data_origin_name)
-    download(url, packed)
-    with bz2.open(packed, "rb") as source, open(target, "wb") as file:
-        file.write(source.read())
-    os.remove(packed)
-
-
-def download_model(model_name: str, dst_dir: str = "./", meta_info: Any = None
-                   ) -> tuple[str, int]:
-    """Fetch the symbol and the parameters of a model; returns its path and its epoch.
-
-    Args:
-        model_name: its name. dst_dir: where to. meta_info: for each name a dict of addresses:
-            'symbol' and 'params'.
-    """
-    if not meta_info or model_name not in meta_info:
-        raise ArgumentValueError(f"download_model: no addresses for '{model_name}' in meta_info; "
-                                 "give {name: {'symbol': url, 'params': url}}")
-    path = os.path.join(dst_dir, model_name)
-    for kind, ending in (("symbol", "-symbol.json"), ("params", "-0000.params")):
-        download(meta_info[model_name][kind], path + ending)
-    return path, 0
-
-
 def get_im2rec_path(home_env: str = "MXNET_HOME") -> str:
     """The path to im2rec.py: below the folder that an environment variable names.
 
     Raises:
         FileNotFoundError: there is none.
     """
-    places = [Path(os.environ[home_env])] if home_env in os.environ else []
-    for place in places:
+    if home_env in os.environ:
+        place = Path(os.environ[home_env])
         for path in (place / "im2rec.py", place / "tools" / "im2rec.py"):
             if path.is_file():
                 return str(path)

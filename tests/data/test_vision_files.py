@@ -1,6 +1,9 @@
 """CIFAR, folders of images, RecordIO files of images; WikiText; samples for mx.test_utils."""
+import bz2
+import gzip
 import io
 import os
+import pickle
 import tarfile
 import zipfile
 
@@ -217,6 +220,41 @@ def test_cifar_for_scripts(tmp_path, monkeypatch):
         (tmp_path / "data" / "cifar").mkdir(parents=True, exist_ok=True)
         (tmp_path / "data" / "cifar" / f"{word}.rec").write_bytes(b"")
     test_utils.get_cifar10()
+
+
+def test_digits_in_one_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    test_utils.get_mnist_pkl()
+    with gzip.open("data/mnist.pkl.gz") as file:
+        train, valid, test = pickle.load(file)
+    digits = test_utils.get_mnist()
+    assert len(train[0]) == len(train[1]) == (len(train[0]) + len(valid[0])) * 5 // 6
+    assert np.array_equal(np.concatenate([train[0], valid[0]]).ravel(),
+                          digits["train_data"].ravel())
+    assert np.array_equal(test[1], digits["test_label"]) and test[0].shape[1:] == (784,)
+
+
+def test_files_that_are_fetched(tmp_path, monkeypatch):
+    asked = []
+
+    def fetch(url, fname):
+        asked.append(url)
+        with open(fname, "wb") as file:
+            file.write(bz2.compress(b"here") if url == "good" else b"broken")
+
+    monkeypatch.setattr("minigluon.testdata.download", fetch)
+    with pytest.raises(OSError):
+        test_utils.get_bz2_data(str(tmp_path), "inside", "bad", "inside.bz2")
+    assert not (tmp_path / "inside").exists()  # a part is not taken for the whole
+    for _ in range(2):
+        test_utils.get_bz2_data(str(tmp_path), "inside", "good", "inside.bz2")
+    assert (tmp_path / "inside").read_text() == "here" and asked == ["bad", "good"]
+    info = {"net": {"symbol": "s", "params": "p"}}
+    path, epoch = test_utils.download_model("net", str(tmp_path), info)
+    assert asked[2:] == ["s", "p"] and epoch == 0
+    assert all(os.path.exists(path + ending) for ending in ("-symbol.json", "-0000.params"))
+    with pytest.raises(ValueError, match="no addresses for 'other'"):
+        test_utils.download_model("other", str(tmp_path), info)
 
 
 def test_zip_data_and_dummy(tmp_path):
