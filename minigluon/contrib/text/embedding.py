@@ -132,16 +132,10 @@ class _TokenEmbedding(Vocabulary):
         if not isinstance(vocabulary, Vocabulary):
             raise AssertionError("The argument `vocabulary` must be an instance of "
                                  "mxnet.contrib.text.vocab.Vocabulary.")
-        self._idx_to_vec = self._looked_up([self], vocabulary)
-        self._token_to_idx = dict(vocabulary.token_to_idx)
-        self._idx_to_token = list(vocabulary.idx_to_token)
-        self._unknown_token = vocabulary.unknown_token
-        self._reserved_tokens = (None if vocabulary.reserved_tokens is None
-                                 else list(vocabulary.reserved_tokens))
+        self._take_over([self], vocabulary)
 
-    @staticmethod
-    def _looked_up(embeddings: Sequence[_TokenEmbedding], vocabulary: Vocabulary) -> NDArray:
-        """The vectors that several embeddings have for the words of a vocabulary, side by side."""
+    def _take_over(self, embeddings: Sequence[_TokenEmbedding], vocabulary: Vocabulary) -> None:
+        """A vocabulary's words, and the vectors that embeddings have for them, side by side."""
         words = vocabulary.idx_to_token[1:]
         parts = []
         for embedding in embeddings:
@@ -149,7 +143,12 @@ class _TokenEmbedding(Vocabulary):
             unknown = embedding.idx_to_vec[0:1]
             parts.append(nd.concat(unknown, embedding.get_vecs_by_tokens(words), dim=0)  # type: ignore[attr-defined]
                          if words else unknown)
-        return nd.concat(*parts, dim=1)  # type: ignore[attr-defined, no-any-return]
+        self._idx_to_vec = nd.concat(*parts, dim=1)  # type: ignore[attr-defined]
+        self._token_to_idx = dict(vocabulary.token_to_idx)
+        self._idx_to_token = list(vocabulary.idx_to_token)
+        self._unknown_token = vocabulary.unknown_token
+        self._reserved_tokens = (None if vocabulary.reserved_tokens is None
+                                 else list(vocabulary.reserved_tokens))
 
     @classmethod
     def _pretrained(cls, name: str, root: str) -> str:
@@ -215,12 +214,7 @@ class CompositeEmbedding(_TokenEmbedding):
                 raise AssertionError("The argument `token_embeddings` must be an instance or a "
                                      "list of instances of _TokenEmbedding, got "
                                      f"{type(one).__name__}")
-        vectors = self._looked_up(listed, vocabulary)
-        self._idx_to_vec = vectors
-        self._token_to_idx = dict(vocabulary.token_to_idx)
-        self._idx_to_token = list(vocabulary.idx_to_token)
-        self._unknown_token = vocabulary.unknown_token
-        self._reserved_tokens = vocabulary.reserved_tokens
+        self._take_over(listed, vocabulary)
 
 
 # -- by name ---------------------------------------------------------------------------------------
