@@ -133,8 +133,7 @@ def sample_exponential(xp: Any, lam: Array, *, shape: Shape = (), dtype: DType |
     (2, 3)
     """
     _given(xp, lam > 0, "positive lam")
-    return _result(rng.standard_exponential(_size(lam, shape)) / _wide([lam], shape)[0],
-                   dtype)
+    return _result(rng.standard_exponential(_size(lam, shape)) / _wide([lam], shape)[0], dtype)
 
 
 @_sampler("poisson")
@@ -224,7 +223,7 @@ def negative_binomial(xp: Any, *, k: int = 1, p: float = 1.0, shape: Shape = (),
     (2, 3)
     """
     _given(xp, k > 0 and 0 < p <= 1, f"positive k and 0 < p <= 1, got {k} and {p}")
-    return _failures(rng, k, p, tuple(shape) or (1,)).astype(dtype or "float32")
+    return _result(_failures(rng, k, p, tuple(shape) or (1,)), dtype)
 
 
 @operator("_random_generalized_negative_binomial", infer=no_inputs_shape,
@@ -246,9 +245,8 @@ def generalized_negative_binomial(xp: Any, *, mu: float = 1.0, alpha: float = 1.
     (2, 3)
     """
     _given(xp, mu >= 0 and alpha >= 0, f"mu and alpha of 0 or more, got {mu} and {alpha}")
-    drawn = _spread_counts(xp, rng, xp.asarray(float(mu)), xp.asarray(float(alpha)),
-                           tuple(shape) or (1,))
-    return drawn.astype(dtype or "float32")
+    return _result(_spread_counts(xp, rng, xp.asarray(float(mu)), xp.asarray(float(alpha)),
+                                  tuple(shape) or (1,)), dtype)
 
 
 def _unique_shape(shapes: Shapes, attrs: Attrs) -> tuple[Shapes, Shapes]:

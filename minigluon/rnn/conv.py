@@ -36,6 +36,8 @@ class BaseConvRNNCell(BaseRNNCell):
         conv_layout: 'NCHW'.
     """
 
+    _state_count = 1
+
     def __init__(self, input_shape: Sequence[int], num_hidden: int, h2h_kernel: Pair,
                  h2h_dilate: Pair, i2h_kernel: Pair, i2h_stride: Pair, i2h_pad: Pair,
                  i2h_dilate: Pair, i2h_weight_initializer: Any, h2h_weight_initializer: Any,
@@ -69,8 +71,6 @@ class BaseConvRNNCell(BaseRNNCell):
         one = {"shape": self._state_shape, "__layout__": self._conv_layout}
         return [dict(one) for _ in range(self._state_count)]
 
-    _state_count = 1
-
     def _both(self, inputs: Symbol, state: Symbol, name: str) -> tuple[Any, Any]:
         size = self._num_hidden * len(self._gate_names)
         return (F.Convolution(inputs, self._iW, self._iB, num_filter=size, name=f"{name}i2h",
@@ -82,10 +82,7 @@ class BaseConvRNNCell(BaseRNNCell):
         return self._get_activation(inputs, self._activation, **kwargs)
 
 
-_Start = Callable[..., None]
-
-
-def _start(cell: str) -> _Start:
+def _start(cell: str) -> Callable[..., None]:
     """The constructor of one of the cells, with its default prefix."""
 
     def __init__(self: BaseConvRNNCell, input_shape: Sequence[int], num_hidden: int,

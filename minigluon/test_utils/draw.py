@@ -216,11 +216,11 @@ def _rows(shape: tuple[int, ...], density: float, dtype: Any, data_init: float |
     return made, (values, indices)
 
 
-def _uniform_counts(rows: int, columns: int, density: float) -> list[Host]:
+def _uniform_places(rows: int, columns: int, density: float) -> list[Host]:
     return [np.flatnonzero(np.random.rand(columns) < density) for _ in range(rows)]
 
 
-def _powerlaw_counts(rows: int, columns: int, density: float) -> list[Host]:
+def _powerlaw_places(rows: int, columns: int, density: float) -> list[Host]:
     """One element a row; then row after row is filled up to twice as many as the last."""
     total = int(rows * columns * density)
     if total < 2 * rows:
@@ -235,7 +235,7 @@ def _powerlaw_counts(rows: int, columns: int, density: float) -> list[Host]:
     return places
 
 
-_PLACES = {"uniform": _uniform_counts, "powerlaw": _powerlaw_counts}
+_PLACES = {"uniform": _uniform_places, "powerlaw": _powerlaw_places}
 
 
 def _compressed(shape: tuple[int, ...], places: list[Host], dtype: Any, data_init: float | None,

@@ -108,6 +108,7 @@ class _ConvCell(HybridRecurrentCell):
         return (f"{type(self).__name__}({columns} -> {rows}, {self._activation}, "
                 f"{self._conv_layout})")
 
+
 def _cell(axes: int, word: str, gates: type) -> type:
     """The cell for images of so many axes with the gates of a plain cell."""
     name = f"Conv{axes}D{word}Cell"
