@@ -17,7 +17,6 @@ from .text import CSVIter, LibSVMIter
 
 __all__ = [
     "CSVIter", "DataBatch", "DataDesc", "DataIter", "ImageDetRecordIter", "ImageRecordIter",
-    "ImageRecordIter_v1", "ImageRecordUInt8Iter", "ImageRecordUInt8Iter_v1",
-    "LibSVMIter", "MNISTIter", "MXDataIter", "NDArrayIter",
-    "PrefetchingIter", "ResizeIter", "read_idx",
+    "ImageRecordIter_v1", "ImageRecordUInt8Iter", "ImageRecordUInt8Iter_v1", "LibSVMIter",
+    "MNISTIter", "MXDataIter", "NDArrayIter", "PrefetchingIter", "ResizeIter", "read_idx",
 ]

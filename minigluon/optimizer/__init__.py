@@ -22,6 +22,6 @@ from .updater import Updater, get_updater, load_states, save_states
 __all__ = [
     "DCASGD", "FTML", "LAMB", "LARS", "LBSGD", "NAG", "SGD", "SGLD", "AdaDelta", "AdaGrad",
     "Adam", "Adamax", "Ftrl", "GroupAdaGrad", "Nadam", "Optimizer", "RMSProp", "Signum", "Test",
-    "Updater",
-    "ccSGD", "create", "from_wire", "get_updater", "load_states", "register", "save_states",
+    "Updater", "ccSGD", "create", "from_wire", "get_updater", "load_states", "register",
+    "save_states",
 ]

@@ -36,10 +36,9 @@ vars(globals()["contrib"]).update(_CONTROL)
 fromjson = load_json
 op = _sys.modules[__name__]  # ``sym.op.X`` is ``sym.X``
 
-__all__ = ["CachedOp",
-           "Executor", "Group", "Symbol", "Variable", "arange", "enter_numpy_class", "eye",
-           "fromjson", "full", "histogram", "hypot", "load",
-           "load_json", "ones", "pow", "shown", "split_v2", "var", "zeros"]
+__all__ = ["CachedOp", "Executor", "Group", "Symbol", "Variable", "arange", "enter_numpy_class",
+           "eye", "fromjson", "full", "histogram", "hypot", "load", "load_json", "ones", "pow",
+           "shown", "split_v2", "var", "zeros"]
 __all__ += sorted(
     name for name in (*_functions, *BINARY_FUNCTIONS)
     if not name.startswith("_") and name not in __all__

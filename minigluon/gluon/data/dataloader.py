@@ -67,6 +67,7 @@ class DataLoader:
         timeout: float | None = 120,
         auto_reload: bool = False,
     ) -> None:
+        # read by loaders that derive from this one, as those of gluoncv do; MXNet's names
         self._dataset, self._pin_memory = dataset, pin_memory
         self._batchify_fn = batchify_fn or default_batchify_fn
         self._batch_sampler = _batches(dataset, batch_size, shuffle, sampler, last_batch,

@@ -6,12 +6,12 @@ from typing import Any
 from ..attrs import Scalar
 from ..operator import operator, registry
 
-__all__ = ["SPARSE"]
+__all__: list[str] = []
 
 Array = Any
 
 # What MXNet's nd.sparse and sym.sparse list, beside operators that are named _sparse_ only.
-SPARSE = (
+_SPARSE = (
     "ElementWiseSum", "Embedding", "FullyConnected", "LinearRegressionOutput",
     "LogisticRegressionOutput", "MAERegressionOutput", "_contrib_round_ste", "_contrib_sign_ste",
     "abs", "adam_update", "add_n", "arccos",
@@ -41,7 +41,7 @@ def _same_as(name: str, original: str) -> None:
     operator(name, infer=found.infer, gradient=found.gradient)(body)
 
 
-for _name in SPARSE:
+for _name in _SPARSE:
     registry[f"_sparse_{_name}"] = registry[_name]
 _same_as("_scatter_elemwise_div", "elemwise_div")
 _same_as("_scatter_plus_scalar", "_plus_scalar")
