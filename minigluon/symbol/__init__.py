@@ -7,23 +7,21 @@ from .bind import Executor
 from .cachedop import CachedOp
 from .control import CONTROL as _CONTROL
 from .create import (
-    BINARY_FUNCTIONS,
     Variable,
     arange,
     enter_numpy_class,
     eye,
     full,
     histogram,
-    hypot,
     make_functions,
     make_spaces,
     ones,
-    pow,
     shown,
     split_v2,
     var,
     zeros,
 )
+from .operators import BINARY_FUNCTIONS, pow
 from .symbol import Group, Symbol, load, load_json
 
 _functions = make_functions()
@@ -37,8 +35,8 @@ fromjson = load_json
 op = _sys.modules[__name__]  # ``sym.op.X`` is ``sym.X``
 
 __all__ = ["CachedOp", "Executor", "Group", "Symbol", "Variable", "arange", "enter_numpy_class",
-           "eye", "fromjson", "full", "histogram", "hypot", "load", "load_json", "ones", "pow",
-           "shown", "split_v2", "var", "zeros"]
+           "eye", "fromjson", "full", "histogram", "load", "load_json", "ones", "pow", "shown",
+           "split_v2", "var", "zeros"]
 __all__ += sorted(
     name for name in (*_functions, *BINARY_FUNCTIONS)
     if not name.startswith("_") and name not in __all__

@@ -1,4 +1,4 @@
-"""How symbols are made: variables, operator calls, Python operators, arrays of constants."""
+"""How symbols are made: variables, operator calls, arrays of constants."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -6,17 +6,14 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
-
 from ..attribute import AttrScope
-from ..base import ArgumentError, ArgumentValueError, DTypeError, NotForThisError, dtype_name
+from ..base import ArgumentError, ArgumentValueError, NotForThisError, dtype_name
 from ..graph import Entry, Node
 from ..graph.infer import DTYPE_CODES
 from ..graph.serial import HIDDEN_KEYS
 from ..name import NameManager
 from ..npmode import is_np_array, load_room
 from ..ops import (
-    BINARY,
     Operator,
     drawing_functions,
     find_operator,
@@ -25,15 +22,13 @@ from ..ops import (
     subspaces,
     zipfian_function,
 )
-from ..ops.face import function, methods
+from ..ops.face import function
 from .nodes import attr_text, checked_attrs
 from .symbol import Symbol, one_entry
 
-__all__ = ["BINARY_FUNCTIONS", "Variable", "arange", "binary", "enter_numpy_class", "eye", "full",
-           "histogram", "hypot", "make_functions", "make_spaces", "ones", "pow", "shown",
-           "split_v2", "var", "zeros"]
+__all__ = ["Variable", "arange", "call", "create", "enter_numpy_class", "eye", "full", "histogram",
+           "make_functions", "make_spaces", "ones", "shown", "split_v2", "var", "zeros"]
 
-_NUMBERS = (int, float, np.generic)
 # Variables that a symbol makes for an operator and that want other values than their name says.
 _INITS = {
     ("LeakyReLU", "gamma"): '["Constant", {"value": 0.25}]',
@@ -198,144 +193,9 @@ def _multinomial(data: Symbol, shape: Any = (), get_prob: bool = True, dtype: An
 _multinomial.__name__ = _multinomial.__qualname__ = "multinomial"
 
 
-# -- Python operators -----------------------------------------------------------------------------
-
-# word -> the operator for two symbols, which must have equal shapes (MXNet: ``_plus0`` and so on)
-_SAME_SHAPE = {"add": "elemwise_add", "subtract": "elemwise_sub", "multiply": "elemwise_mul",
-               "divide": "elemwise_div", "modulo": "_mod", "power": "_power",
-               "maximum": "_maximum", "minimum": "_minimum", "equal": "_equal",
-               "not_equal": "_not_equal", "greater": "_greater",
-               "greater_equal": "_greater_equal", "lesser": "_lesser",
-               "lesser_equal": "_lesser_equal", "logical_and": "_logical_and",
-               "logical_or": "_logical_or", "logical_xor": "_logical_xor"}
-_HINTS = {"add": "_plus", "subtract": "_minus", "multiply": "_mul", "divide": "_div"}
-
-
-def binary(word: str, lhs: Any, rhs: Any, name: str | None = None) -> Any:
-    """``lhs word rhs`` for symbols and numbers in any mix (numbers only: plain Python)."""
-    both, right_scalar, left_scalar = BINARY[word]
-    hint = _HINTS.get(word, _SAME_SHAPE[word])
-    settings = {} if name is None else {"name": name}
-    if isinstance(lhs, Symbol) and isinstance(rhs, Symbol):
-        op = find_operator(_SAME_SHAPE[word] if _SAME_SHAPE[word] in registry else both)
-        return create(hint, op, (lhs, rhs), settings)
-    if isinstance(lhs, Symbol) and isinstance(rhs, _NUMBERS):
-        return _with_scalar(right_scalar, lhs, rhs, settings)
-    if isinstance(rhs, Symbol) and isinstance(lhs, _NUMBERS):
-        return _with_scalar(left_scalar, rhs, lhs, settings)
-    if isinstance(lhs, _NUMBERS) and isinstance(rhs, _NUMBERS):
-        return _PLAIN[word](lhs, rhs)
-    raise DTypeError(f"{word}: expected Symbols or numbers, got {type(lhs).__name__} and "
-                     f"{type(rhs).__name__}")
-
-
-def _with_scalar(name: str, data: Symbol, scalar: Any, settings: dict[str, Any]) -> Symbol:
-    hint = name.removesuffix("_scalar") + "scalar"
-    return create(hint, find_operator(name), (data,), {**settings, "scalar": scalar})
-
-
-_PLAIN: dict[str, Callable[[Any, Any], Any]] = {
-    "add": lambda a, b: a + b, "subtract": lambda a, b: a - b, "multiply": lambda a, b: a * b,
-    "divide": lambda a, b: a / b, "modulo": lambda a, b: a % b, "power": lambda a, b: a**b,
-    "maximum": max, "minimum": min,
-    "equal": lambda a, b: float(a == b), "not_equal": lambda a, b: float(a != b),
-    "greater": lambda a, b: float(a > b), "greater_equal": lambda a, b: float(a >= b),
-    "lesser": lambda a, b: float(a < b), "lesser_equal": lambda a, b: float(a <= b),
-    "logical_and": lambda a, b: float(bool(a) and bool(b)),
-    "logical_or": lambda a, b: float(bool(a) or bool(b)),
-    "logical_xor": lambda a, b: float(bool(a) != bool(b)),
-}
-
-
-# What MXNet calls the two arguments where it does not say lhs and rhs.
-_SIDES = {"power": ("base", "exp"), "maximum": ("left", "right"), "minimum": ("left", "right")}
-
-
-def _binary_function(word: str) -> Callable[..., Any]:
-    first, second = _SIDES.get(word, ("lhs", "rhs"))
-
-    def call(*args: Any, name: str | None = None, **sides: Any) -> Any:
-        given = dict(zip((first, second), args, strict=False))
-        given.update(sides)
-        if len(args) > 2 or set(given) != {first, second}:
-            raise ArgumentError(f"{word}: expected {first} and {second}, got {len(args)} "
-                                f"arguments{''.join(f' and {side}=' for side in sides)}")
-        return binary(word, given[first], given[second], name)
-
-    call.__name__ = call.__qualname__ = word
-    call.__doc__ = f"{word} of two symbols of equal shape, or of a symbol and a number."
-    return call
-
-
-BINARY_FUNCTIONS = {word: _binary_function(word) for word in BINARY}
-pow = BINARY_FUNCTIONS["power"]
-
-
-def _attach_operators() -> None:
-    """Python's operators and the operators' methods, on Symbol."""
-    def forward(word: str, unlike: bool | None = None) -> Callable[[Symbol, Any], Any]:
-        def method(self: Symbol, other: Any) -> Any:
-            if isinstance(other, (Symbol, *_NUMBERS)):
-                return binary(word, self, other)
-            # `x == None` is asked by code that tests for missing inputs
-            return unlike if unlike is not None and other is None else NotImplemented
-
-        return method
-
-    def reflected(word: str) -> Callable[[Symbol, Any], Any]:
-        def method(self: Symbol, other: Any) -> Any:
-            return binary(word, other, self) if isinstance(other, _NUMBERS) else NotImplemented
-
-        return method
-
-    for name, word in {"add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide",
-                       "mod": "modulo", "pow": "power"}.items():
-        setattr(Symbol, f"__{name}__", forward(word))
-        setattr(Symbol, f"__r{name}__", reflected(word))
-    for name, word in {"gt": "greater", "ge": "greater_equal", "lt": "lesser",
-                       "le": "lesser_equal"}.items():
-        setattr(Symbol, f"__{name}__", forward(word))
-    Symbol.__eq__ = forward("equal", False)  # type: ignore[method-assign, assignment]
-    Symbol.__ne__ = forward("not_equal", True)  # type: ignore[method-assign, assignment]
-    for name, function_ in {"__neg__": lambda self: binary("multiply", self, -1.0),
-                            "__abs__": lambda self: _call("abs", self),
-                            "reshape": _reshape, "split_v2": split_v2, "expand_dims": _expand_dims,
-                            "flatten": _flatten, "squeeze": _squeeze, "astype": _astype}.items():
-        setattr(Symbol, name, function_)
-    for name, op in methods():
-        if name not in Symbol.__dict__:
-            setattr(Symbol, name, function(op, partial(create, name.lower()), name))
-
-
-def _call(op_name: str, /, *args: Any, **kwargs: Any) -> Symbol:
+def call(op_name: str, /, *args: Any, **kwargs: Any) -> Symbol:
+    """One call of an operator by its name, which the node is named after."""
     return create(op_name, find_operator(op_name), args, kwargs)
-
-
-def _reshape(self: Symbol, *shape: Any, **kwargs: Any) -> Symbol:
-    """The array with another shape: ``x.reshape((2, -1))``, ``x.reshape(2, -1)``, ``shape=``."""
-    if shape:
-        kwargs["shape"] = shape if isinstance(shape[0], int) else shape[0]
-    return create("reshape", find_operator("Reshape"), (self,), kwargs)
-
-
-def _expand_dims(self: Symbol, axis: int, inplace: bool = False, **kwargs: Any) -> Symbol:
-    """The array with an axis of size 1 at `axis`; `inplace` means nothing to a Symbol."""
-    return create("expand_dims", find_operator("expand_dims"), (self,), {"axis": axis, **kwargs})
-
-
-def _flatten(self: Symbol, inplace: bool = False, **kwargs: Any) -> Symbol:
-    """The array with two axes: the first, and all others as one."""
-    return create("flatten", find_operator("Flatten"), (self,), kwargs)
-
-
-def _squeeze(self: Symbol, axis: Any = None, inplace: bool = False, **kwargs: Any) -> Symbol:
-    """The array without its axes of size 1, or without those of `axis`."""
-    return create("squeeze", find_operator("squeeze"), (self,), {"axis": axis, **kwargs})
-
-
-def _astype(self: Symbol, dtype: Any, **kwargs: Any) -> Symbol:
-    """The array with another element type."""
-    return create("cast", find_operator("Cast"), (self,), {"dtype": dtype, **kwargs})
 
 
 # -- constants ------------------------------------------------------------------------------------
@@ -343,17 +203,17 @@ def _astype(self: Symbol, dtype: Any, **kwargs: Any) -> Symbol:
 
 def zeros(shape: Any, dtype: Any = None, **kwargs: Any) -> Symbol:
     """An array of zeros. Args: shape, dtype (float32), name."""
-    return _call("_zeros", shape=shape, dtype=dtype or "float32", **kwargs)
+    return call("_zeros", shape=shape, dtype=dtype or "float32", **kwargs)
 
 
 def ones(shape: Any, dtype: Any = None, **kwargs: Any) -> Symbol:
     """An array of ones. Args: shape, dtype (float32), name."""
-    return _call("_ones", shape=shape, dtype=dtype or "float32", **kwargs)
+    return call("_ones", shape=shape, dtype=dtype or "float32", **kwargs)
 
 
 def full(shape: Any, val: float, dtype: Any = None, **kwargs: Any) -> Symbol:
     """An array filled with `val`. Args: shape, val, dtype (float32), name."""
-    return _call("_full", shape=shape, dtype=dtype or "float32", value=val, **kwargs)
+    return call("_full", shape=shape, dtype=dtype or "float32", value=val, **kwargs)
 
 
 def arange(start: float, stop: float | None = None, step: float = 1.0, repeat: int = 1,
@@ -367,44 +227,31 @@ def arange(start: float, stop: float | None = None, step: float = 1.0, repeat: i
                               "contrib.arange_like")
     if stop is None:
         start, stop = 0, start
-    return _call("_arange", start=start, stop=stop, step=step, repeat=repeat,
-                 dtype=dtype or "float32", name=name)
+    return call("_arange", start=start, stop=stop, step=step, repeat=repeat,
+                dtype=dtype or "float32", name=name)
+
+
+def eye(N: int, M: int = 0, k: int = 0, dtype: Any = None, **kwargs: Any) -> Symbol:
+    """Ones on diagonal number `k`, zeros elsewhere. Args: N rows, M columns (0: N), k, dtype."""
+    return call("_eye", N=N, M=M, k=k, dtype=dtype or "float32", **kwargs)
+
+
+# -- functions with arguments of their own ---------------------------------------------------------
 
 
 def split_v2(ary: Symbol, indices_or_sections: Any, axis: int = 0, squeeze_axis: bool = False,
              **kwargs: Any) -> Symbol:
     """Cut along an axis into equal sections, or at given indices: ``nd.split_v2`` of a symbol."""
-    return _call("_split_v2", ary, **split_v2_settings(indices_or_sections, axis, squeeze_axis),
-                 **kwargs)
+    return call("_split_v2", ary, **split_v2_settings(indices_or_sections, axis, squeeze_axis),
+                **kwargs)
 
 
 def histogram(a: Symbol, bins: int | Symbol = 10, range: tuple[float, float] | None = None,
               **kwargs: Any) -> Symbol:
     """Counts of the elements in bins, and their edges; a number of bins needs their `range`."""
     if isinstance(bins, Symbol):
-        return _call("_histogram", a, bins, **kwargs)
+        return call("_histogram", a, bins, **kwargs)
     if not isinstance(bins, int) or range is None:
         raise ArgumentValueError("histogram: expected a symbol of edges, or a number of bins and "
                                  f"their range, got bins={bins!r} and range={range!r}")
-    return _call("_histogram", a, bin_cnt=bins, range=tuple(range), **kwargs)
-
-
-def hypot(left: Any, right: Any) -> Any:
-    """The root of the sum of two squares, for symbols and numbers in any mix."""
-    if isinstance(left, Symbol) and isinstance(right, Symbol):
-        return create("_hypot", find_operator("_hypot"), (left, right), {})
-    if isinstance(left, _NUMBERS) and isinstance(right, _NUMBERS):
-        return float(np.hypot(left, right))
-    symbol, number = (left, right) if isinstance(left, Symbol) else (right, left)
-    if not isinstance(symbol, Symbol) or not isinstance(number, _NUMBERS):
-        raise DTypeError(f"hypot: expected Symbols or numbers, got {type(left).__name__} and "
-                         f"{type(right).__name__}")
-    return _with_scalar("_hypot_scalar", symbol, number, {})
-
-
-def eye(N: int, M: int = 0, k: int = 0, dtype: Any = None, **kwargs: Any) -> Symbol:
-    """Ones on diagonal number `k`, zeros elsewhere. Args: N rows, M columns (0: N), k, dtype."""
-    return _call("_eye", N=N, M=M, k=k, dtype=dtype or "float32", **kwargs)
-
-
-_attach_operators()
+    return call("_histogram", a, bin_cnt=bins, range=tuple(range), **kwargs)
