@@ -64,6 +64,8 @@ def test_arguments_by_mxnets_names() -> None:
     assert value(mx.sym.maximum(left=x, right=5)) == 5 and value(mx.sym.minimum(x, y)) == 2
     with pytest.raises(TypeError, match="expected base and exp"):
         mx.sym.pow(x)
+    with pytest.raises(TypeError, match="got 1 arguments and base= and exp="):
+        mx.sym.pow(x, base=y, exp=2)
     assert value(mx.sym.hypot(mx.sym.var("x"), 4)) == 5 and mx.sym.hypot(3, 4) == 5
     executor = x.simple_bind(mx.cpu(), x=(2, 3), stype_dict={"x": "csr"})
     assert executor.arg_dict["x"].stype == "csr"

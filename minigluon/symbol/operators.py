@@ -74,9 +74,8 @@ def _binary_function(word: str) -> Callable[..., Any]:
     first, second = _SIDES.get(word, ("lhs", "rhs"))
 
     def of_two(*args: Any, name: str | None = None, **sides: Any) -> Any:
-        given = dict(zip((first, second), args, strict=False))
-        given.update(sides)
-        if len(args) > 2 or set(given) != {first, second}:
+        given = {**dict(zip((first, second), args, strict=False)), **sides}
+        if len(args) + len(sides) != 2 or set(given) != {first, second}:
             raise ArgumentError(f"{word}: expected {first} and {second}, got {len(args)} "
                                 f"arguments{''.join(f' and {side}=' for side in sides)}")
         return binary(word, given[first], given[second], name)
