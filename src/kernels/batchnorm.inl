@@ -128,7 +128,7 @@ struct Normal {
 
   template <bool relu>
   static MG_INLINE V ended(V y) {
-    return relu ? max_of<T>(y, V{}) : y;
+    return relu ? relu_of<T>(y) : y;
   }
 
   // y = (x - mean) scale + shift, or max(y, 0), for rows [begin, end) of outer * channels (or of

@@ -40,7 +40,7 @@ MG_INLINE void outputs(const Correlation& g, const float* row, const float* weig
     for (int f = 0; f < FT; ++f) {
       for (int x = 0; x < XT; ++x) {
         Lane v = sum[f][x];
-        if (g.relu) v = v < 0.0f ? Lane{} : v;
+        if (g.relu) v = v <= 0.0f ? Lane{} : v;
         keep(out + f * g.plane + x * kBlock + part * kLanes, v);
       }
     }

@@ -23,8 +23,7 @@ struct End {
     if (!last) return value;
     if (scale) value = value * all<float>(scale[row]) + all<float>(scale[filters + row]);
     if (addend) value += P::get(addend + (at - c), count);
-    if (after.relu) value = value < VecOf<float>{} ? VecOf<float>{} : value;
-    return value;
+    return after.relu ? relu_of<float>(value) : value;
   }
 };
 

@@ -148,7 +148,7 @@ class HeavyConv final : public Step {
       float v = sums[i * kTile];
       if (scale) v = v * scale[i] + scale[g_.filters + i];
       if (addend) v += addend[i];
-      if (after_.relu) v = v < 0.0f ? 0.0f : v;
+      if (after_.relu) v = v <= 0.0f ? 0.0f : v;
       out[i] = v;
     }
   }

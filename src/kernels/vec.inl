@@ -111,6 +111,11 @@ template <class T>
 MG_INLINE VecOf<T> min_of(VecOf<T> a, VecOf<T> b) {
   return (a <= b) | (a != a) ? a : b;
 }
+// max(x, 0): nan stays, -0 becomes 0.
+template <class T>
+MG_INLINE VecOf<T> relu_of(VecOf<T> x) {
+  return x <= VecOf<T>{} ? VecOf<T>{} : x;
+}
 template <class T>
 MG_INLINE VecOf<T> sqrt_of(VecOf<T> v) {
   VecOf<T> r;

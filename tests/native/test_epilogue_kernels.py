@@ -71,6 +71,21 @@ def test_nan_stays_nan_behind_relu(blocked: bool) -> None:
     assert not np.signbit(got[got == 0]).any()
 
 
+@pytest.mark.parametrize("layout", [None, "NHWC/OIHW"])
+@pytest.mark.parametrize("channels", [16, 130])
+def test_minus_zero_becomes_zero_by_relu(layout: str | None, channels: int) -> None:
+    attrs = {"kernel": (3, 3), "pad": (1, 1), "num_filter": channels, "layout": layout,
+             "no_bias": True, "norm": True, "act_type": "relu", "fix_gamma": False, "eps": 0}
+    one = np.ones(channels, "float32")
+    x = np.zeros((1, channels, 4, 4) if layout is None else (1, 4, 4, channels), "float32")
+    arrays = [x, normal(channels, channels, 3, 3), -one, -0.0 * one, 0 * one, one]
+    step, _ = step_for("_conv_fused", arrays, attrs)
+    bare, _ = step_for("_conv_fused", arrays, {**attrs, "act_type": ""})
+    assert np.signbit(bare(arrays)[0]).all()
+    [got] = step(arrays)
+    assert not got.any() and not np.signbit(got).any()
+
+
 class Block(HybridBlock):
     """A residual block; its sum is read once, its first relu twice."""
 

@@ -175,6 +175,30 @@ def test_batch_norm_with_relu_and_again(shape: tuple[int, ...], axis: int, dtype
     np.testing.assert_array_equal(again, first)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("axis", [1, -1])
+def test_relu_is_one_function(axis: int, dtype: str) -> None:
+    """By itself and at the end of BatchNorm: nan stays, -0 becomes 0."""
+    x = _normal(3, 2, 37).astype(dtype)
+    x[0, 0], x[1], x[2, 1, 1] = np.nan, 0, np.inf
+    one = np.ones(x.shape[axis], dtype)
+    own = [-one, -0.0 * one, 0 * one, one]  # gamma, beta, mean, variance: -0 of 0
+    attrs = {**_attrs("BatchNorm", axis=axis, fix_gamma=False, eps=0), "training": False}
+
+    def run(name: str, arrays: list[np.ndarray], attrs: dict[str, Any]) -> np.ndarray:
+        outs = plain(registry[name], arrays, attrs)
+        return prepared(registry[name], arrays, outs, attrs)(arrays)[0]
+
+    y = run("BatchNorm", [x, *own], attrs)
+    assert np.isnan(y).any() and np.signbit(y[y == 0]).any()
+    again = _attrs("_batch_norm_apply", axis=axis, fix_gamma=False, act_type="relu")
+    for got in (run("relu", [y], {}), run("Activation", [y], {"act_type": "relu"}),
+                run("_batch_norm_relu", [x, *own], attrs),
+                run("_batch_norm_apply", [x, *own], again)):
+        np.testing.assert_array_equal(got, registry["relu"].body(np, y))
+        assert not np.signbit(got[got == 0]).any()
+
+
 def test_batch_norm_far_from_zero() -> None:
     """A mean much larger than the spread must not eat the variance's digits."""
     x = _normal(64, 8, 12, 12) + np.float32(1000)

@@ -80,7 +80,7 @@ struct Passes {
   MG_UNARY(Log1p, log1p_of<T>(x))
   MG_UNARY(Tanh, tanh_of<T>(x))
   MG_UNARY(Sigmoid, sigmoid_of<T>(x))
-  MG_UNARY(Relu, max_of<T>(x, all<T>(0)))
+  MG_UNARY(Relu, relu_of<T>(x))
   MG_UNARY(Softsign, x / (abs_of<T>(x) + T(1)))
   MG_UNARY(Softrelu, softrelu_of<T>(x))
   MG_UNARY(Erf, erf_of<T>(x))
