@@ -93,7 +93,7 @@ def join_relu(entries: Sequence[Entry], descs: Mapping[Entry, Desc], training: b
         inputs = [made.get(entry, entry) for entry in node.inputs]
         new = node
         if node in ends:
-            new = Node(find_operator("_batch_norm_relu"), node.name, inputs, node.attrs,
+            new = Node(find_operator("_contrib_BatchNormWithReLU"), node.name, inputs, node.attrs,
                        node.extra_attrs)
             made[Entry(ends[node], 0)] = Entry(new, 0)
         elif inputs != list(node.inputs):

@@ -204,7 +204,7 @@ std::unique_ptr<Step> make_backward(const std::vector<Desc>& in, const std::vect
 }
 
 MG_KERNEL("BatchNorm", make_forward<Plain>);
-MG_KERNEL("_batch_norm_relu", make_forward<Rectified>);
+MG_KERNEL("_contrib_BatchNormWithReLU", make_forward<Rectified>);
 MG_KERNEL("_batch_norm_apply", make_forward<Again>);
 MG_KERNEL("_batch_norm_grad", make_backward);
 

@@ -158,21 +158,19 @@ def test_batch_norm_with_relu_and_again(shape: tuple[int, ...], axis: int, dtype
     x = (_normal(*shape) * 3 + 5).astype(dtype)
     own = [_normal(channels).astype(dtype) for _ in range(4)]
     own[3] = np.abs(own[3]) + own[3].dtype.type(0.1)
-    for training in (True, False):
-        attrs = {**_attrs("_batch_norm_relu", axis=axis, fix_gamma=False), "training": training}
-        assert compare(registry["_batch_norm_relu"], [x, *own], attrs, 30)
+    op = registry["_contrib_BatchNormWithReLU"]
+    for training in (False, True):
+        attrs = {**_attrs(op.name, axis=axis, fix_gamma=False), "training": training}
+        assert compare(op, [x, *own], attrs, 30)
     for act in ("", "relu"):
-        attrs = _attrs("_batch_norm_apply", axis=axis, fix_gamma=False, act_type=act)
-        assert compare(registry["_batch_norm_apply"], [x, *own], attrs, 30)
+        again = _attrs("_batch_norm_apply", axis=axis, fix_gamma=False, act_type=act)
+        assert compare(registry["_batch_norm_apply"], [x, *own], again, 30)
     # what is made again has the bits of the first time
-    attrs = {**_attrs("_batch_norm_relu", axis=axis, fix_gamma=False), "training": True}
-    outs = plain(registry["_batch_norm_relu"], [x, *[one.copy() for one in own]], attrs)
-    first, mean, inverse = prepared(registry["_batch_norm_relu"], [x, *own], outs, attrs)(
-        [x, *[one.copy() for one in own]])
-    attrs = _attrs("_batch_norm_apply", axis=axis, fix_gamma=False, act_type="relu")
+    outs = plain(op, [x, *[one.copy() for one in own]], attrs)
+    first, mean, inverse = prepared(op, [x, *own], outs, attrs)([x, *[one.copy() for one in own]])
     given = [x, own[0], own[1], mean, inverse]
-    [again] = prepared(registry["_batch_norm_apply"], given, [first], attrs)(given)
-    np.testing.assert_array_equal(again, first)
+    [second] = prepared(registry["_batch_norm_apply"], given, [first], again)(given)
+    np.testing.assert_array_equal(second, first)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -193,7 +191,7 @@ def test_relu_is_one_function(axis: int, dtype: str) -> None:
     assert np.isnan(y).any() and np.signbit(y[y == 0]).any()
     again = _attrs("_batch_norm_apply", axis=axis, fix_gamma=False, act_type="relu")
     for got in (run("relu", [y], {}), run("Activation", [y], {"act_type": "relu"}),
-                run("_batch_norm_relu", [x, *own], attrs),
+                run("_contrib_BatchNormWithReLU", [x, *own], attrs),
                 run("_batch_norm_apply", [x, *own], again)):
         np.testing.assert_array_equal(got, registry["relu"].body(np, y))
         assert not np.signbit(got[got == 0]).any()

@@ -342,7 +342,7 @@ _add("BatchNorm", [_r(4, 2, 3), *_FIVE], {"axis": -1, "eps": 0.1, "output_mean_v
 _add("BatchNorm", [_r(4, 3), *_FIVE], {"use_global_stats": True, "fix_gamma": False},
      second_order=True, wrt=(0, 1, 2),
      reference=lambda x, g, b, m, v: (x - m) / np.sqrt(v + 1e-3) * g + b)
-_add("_batch_norm_relu", [_r(4, 3, 2, 5), *_FIVE], {"fix_gamma": False}, grad=False,
+_add("_contrib_BatchNormWithReLU", [_r(4, 3, 2, 5), *_FIVE], {"fix_gamma": False}, wrt=(0, 1, 2),
      reference=lambda x, g, b, m, v: np.maximum(
          _standard(x, (0, 2, 3), 1e-3) * g.reshape(3, 1, 1) + b.reshape(3, 1, 1), 0))
 for _attrs in ({"fix_gamma": False}, {"act_type": "relu"}):

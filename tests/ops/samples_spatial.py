@@ -203,5 +203,3 @@ _add("_contrib_SyncBatchNorm", [_r(4, 3, 2, 5), *_FIVE],
      {"fix_gamma": False, "ndev": 2, "key": "bn"}, wrt=(0, 1, 2), second_order=True,
      bad=[([_r(4, 2, 3), *_FIVE], {}, ShapeError, "channel counts")])
 _add("_contrib_SyncBatchNorm", [_r(4, 3), *_FIVE], {"output_mean_var": True}, wrt=(0, 2))
-_add("_contrib_BatchNormWithReLU", [_r(4, 3, 2, 5), *_FIVE], {"fix_gamma": False},
-     wrt=(0, 1, 2))

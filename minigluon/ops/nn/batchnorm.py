@@ -113,19 +113,25 @@ def batch_norm(
         mean, var = moving_mean.astype(kind), moving_var.astype(kind, copy=False)
         centred = data - along(mean, data.ndim, axis).astype(data.dtype, copy=False)
     inverse = 1 / xp.sqrt(var + eps)
-    scale = inverse if fix_gamma else inverse * gamma
-    centred *= along(scale, data.ndim, axis).astype(data.dtype, copy=False)
-    centred += along(beta, data.ndim, axis).astype(data.dtype, copy=False)
+    _scale(centred, None if fix_gamma else gamma, beta, inverse, axis)
     return centred, mean, inverse
 
 
-def _apply_shape(shapes: Shapes, attrs: Attrs) -> tuple[Shapes, Shapes]:
-    filled, _ = channel_shapes(shapes, attrs["axis"], 4)
-    return filled, [filled[0]]
+def _scale(centred: Any, gamma: Any, beta: Any, inverse: Any, axis: int) -> None:
+    """Scale and shift in place what the mean was taken from; no gamma counts as 1."""
+    scale = inverse if gamma is None else inverse * gamma
+    centred *= along(scale, centred.ndim, axis).astype(centred.dtype, copy=False)
+    centred += along(beta, centred.ndim, axis).astype(centred.dtype, copy=False)
 
 
-@operator("_batch_norm_relu", infer=_batch_shape, infer_dtype=_batch_dtype, num_outputs=3,
-          visible=batch_norm.visible, mutates=batch_norm.mutates, aux=batch_norm.mutates,
+def _rectified_gradient(F: Any, dy: Any, out: Any, *inputs: Any, **attrs: Any) -> list[Any]:
+    through = None if dy[0] is None else F._relu_grad(dy[0], out[0])
+    return _batch_gradient(F, [through, *dy[1:]], out, *inputs, **attrs)
+
+
+@operator("_contrib_BatchNormWithReLU", infer=_batch_shape, infer_dtype=_batch_dtype,
+          gradient=_rectified_gradient, num_outputs=3, visible=batch_norm.visible,
+          mutates=batch_norm.mutates, aux=batch_norm.mutates,
           output_names=("output", "mean", "var"))
 def batch_norm_relu(
     xp: Any, data: Any, gamma: Any, beta: Any, moving_mean: Any, moving_var: Any, *,
@@ -133,12 +139,25 @@ def batch_norm_relu(
     use_global_stats: bool = False, output_mean_var: bool = False, axis: int = 1,
     cudnn_off: bool = False, training: bool,
 ) -> Any:
-    """relu(BatchNorm(...)) in one pass. Made by a graph pass, so it has no gradient."""
+    """BatchNorm, then what is negative becomes 0; in one pass, so graphs join the two to it.
+
+    Args:
+        data, gamma, beta, moving_mean, moving_var, eps, momentum, fix_gamma, use_global_stats,
+            output_mean_var, axis, cudnn_off: as in BatchNorm.
+
+    Shapes:
+        data (N, C, *S); gamma, beta, moving_mean, moving_var (C,) -> (N, C, *S)[, (C,), (C,)].
+    """
     out, mean, inverse = batch_norm.body(
         xp, data, gamma, beta, moving_mean, moving_var, eps=eps, momentum=momentum,
         fix_gamma=fix_gamma, use_global_stats=use_global_stats, output_mean_var=output_mean_var,
         axis=axis, cudnn_off=cudnn_off, training=training)
-    return xp.maximum(out, out.dtype.type(0)), mean, inverse
+    return xp.maximum(out, out.dtype.type(0), out=out), mean, inverse
+
+
+def _apply_shape(shapes: Shapes, attrs: Attrs) -> tuple[Shapes, Shapes]:
+    filled, _ = channel_shapes(shapes, attrs["axis"], 4)
+    return filled, [filled[0]]
 
 
 def _apply_dtype(dtypes: DTypes, attrs: Attrs) -> tuple[DTypes, DTypes]:
@@ -178,9 +197,7 @@ def batch_norm_apply(
     Shapes: data (N, C, *S); the others (C,) -> (N, C, *S).
     """
     out = data - along(mean, data.ndim, axis).astype(data.dtype, copy=False)
-    scale = inverse if fix_gamma else inverse * gamma
-    out *= along(scale, data.ndim, axis).astype(data.dtype, copy=False)
-    out += along(beta, data.ndim, axis).astype(data.dtype, copy=False)
+    _scale(out, None if fix_gamma else gamma, beta, inverse, axis)
     return xp.maximum(out, out.dtype.type(0), out=out) if act_type == "relu" else out
 
 
