@@ -68,8 +68,9 @@ def onednn() -> Extension | None:
     include = _folder_with("onednn-devel-cpu-gomp", "dnnl.hpp")
     library = _folder_with("onednn-cpu-gomp", "libdnnl.so.3")
     return Extension(
-        "minigluon._onednn", [*files, "src/product.cpp", "src/registry.cpp",
-                              "src/kernels/dropout_loops.cpp", "src/kernels/sets.cpp"],
+        "minigluon._onednn", [*files, "src/conv_epilogue.cpp", "src/product.cpp",
+                              "src/registry.cpp", "src/kernels/dropout_loops.cpp",
+                              "src/kernels/sets.cpp"],
         include_dirs=["src", str(include)], language="c++",
         extra_link_args=[f"-L{library}", "-l:libdnnl.so.3", "-Wl,-rpath,$ORIGIN/../../.."])
 

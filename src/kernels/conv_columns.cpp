@@ -5,11 +5,10 @@
 // find them in a near cache. With many positions each piece of work gathers for itself; with few
 // of them all columns are gathered first, and the filters are shared out.
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
-#include "../kernel.h"
 #include "../parallel.h"
+#include "conv_problem.h"
 #include "sets.h"
 
 namespace mg {
@@ -21,25 +20,9 @@ constexpr int64_t kDepth = 256;
 constexpr int64_t kSlack = 16;
 constexpr int64_t kMostWidth = 64;
 
-struct Geometry {
-  int64_t height, width, channels, filters, kh, kw, out_h, out_w;
-  int64_t step_y, step_x, dilate_y, dilate_x, pad_y, pad_x;
-
-  int64_t taps() const { return channels * kh * kw; }
-  int64_t positions() const { return out_h * out_w; }
-  // one channel with its padding
-  int64_t wide() const { return width + 2 * pad_x; }
-  int64_t plane() const { return wide() * (height + 2 * pad_y); }
-};
-
-struct Epilogue {  // out = act(norm(sums + bias) + addend)
-  bool bias, norm, add, relu, fix_gamma;
-  float eps;
-};
-
 struct Work {
-  const Geometry& geometry;
-  const Epilogue& after;
+  const ConvGeometry& geometry;
+  const ConvEpilogue& after;
   const float *weight, *planes, *scale, *addend;
   float* out;
 };
@@ -54,8 +37,8 @@ int64_t aligned(int64_t floats) { return (floats + 15) / 16 * 16; }
 
 class ColumnsConv final : public Step {
  public:
-  ColumnsConv(const Geometry& geometry, const Epilogue& after)
-      : g_(geometry), after_(after), width_(MG_PICK(columns::width)()),
+  explicit ColumnsConv(const ConvProblem& problem)
+      : g_(problem.geometry), after_(problem.after), width_(MG_PICK(columns::width)()),
         vector_(MG_PICK(columns::vector)()) {
     panels_ = (g_.positions() + width_ - 1) / width_;
     together_ = team_size() > 1 && panels_ < 2 * team_size();
@@ -72,18 +55,9 @@ class ColumnsConv final : public Step {
   void run(const void* const* in, void* const* out, void* scratch) override {
     float* const memory = static_cast<float*>(scratch);
     auto input = [in](int i) { return static_cast<const float*>(in[i]); };
-    int next = 2;
-    const float* bias = after_.bias ? input(next++) : nullptr;
-    if (after_.norm) {
-      normalise(in + next, bias, memory);
-      next += 4;
-    } else if (bias) {
-      std::fill_n(memory, g_.filters, 1.0f);
-      std::copy_n(bias, g_.filters, memory + g_.filters);
-    }
     const Work work = {g_, after_, input(1), memory + planes_,
-                       after_.norm || bias ? memory : nullptr,
-                       after_.add ? input(next) : nullptr, static_cast<float*>(out[0])};
+                       after_.scales(in, g_.filters, memory), after_.addend_of(in),
+                       static_cast<float*>(out[0])};
     surround(input(0), memory + planes_);
     if (together_) in_two_goes(work, memory + columns_);
     else panel_by_panel(work);
@@ -136,17 +110,6 @@ class ColumnsConv final : public Step {
     });
   }
 
-  // Scale and shift of each filter from gamma, beta, mean and variance (and the bias).
-  void normalise(const void* const* in, const float* bias, float* scale) const {
-    auto of = [in](int i) { return static_cast<const float*>(in[i]); };
-    const float *gamma = of(0), *beta = of(1), *mean = of(2), *variance = of(3);
-    for (int64_t i = 0; i < g_.filters; ++i) {
-      const float inverse = 1.0f / std::sqrt(variance[i] + after_.eps);
-      scale[i] = after_.fix_gamma ? inverse : inverse * gamma[i];
-      scale[g_.filters + i] = beta[i] + ((bias ? bias[i] : 0.0f) - mean[i]) * scale[i];
-    }
-  }
-
   // The image with its padding.
   void surround(const float* x, float* planes) const {
     parallel_for(g_.channels, static_cast<double>(g_.plane()) * 0.2, [&](int64_t begin, int64_t end) {
@@ -169,55 +132,19 @@ class ColumnsConv final : public Step {
 
   static constexpr int64_t kBlock = 24;  // filters of one piece of work
 
-  Geometry g_;
-  Epilogue after_;
+  ConvGeometry g_;
+  ConvEpilogue after_;
   int64_t width_, vector_, panels_, pieces_;
   int64_t planes_, columns_, panel_;  // where things lie in the scratch memory
   bool together_;
 };
 
-bool read_geometry(const std::vector<Desc>& in, const Desc& out, const Attrs& attrs, Geometry& g) {
-  if (in.size() < 2 || in[0].ndim() != 4 || in[1].ndim() != 4 || out.ndim() != 4) return false;
-  for (const Desc& each : in) {
-    if (each.dtype != DType::f32 || each.size() < 1) return false;
-  }
-  if (attrs.get<std::string>("layout", "NCHW") != "NCHW" ||
-      attrs.get<int64_t>("num_group", 1) != 1 || in[0].shape[0] != 1) {
-    return false;
-  }
-  auto two = [&attrs](const char* name, int64_t fallback) {
-    auto given = attrs.get<std::vector<int64_t>>(name, {});
-    return given.size() == 2 ? given : std::vector<int64_t>(2, fallback);
-  };
-  const auto &x = in[0].shape, &w = in[1].shape, &y = out.shape;
-  const auto step = two("stride", 1), dilate = two("dilate", 1), pad = two("pad", 0);
-  g = {x[2], x[3], x[1], w[0], w[2], w[3], y[2], y[3],
-       step[0], step[1], dilate[0], dilate[1], pad[0], pad[1]};
-  auto reach = [](int64_t size, int64_t kernel, int64_t step, int64_t dilate, int64_t pad) {
-    return (size + 2 * pad - (kernel - 1) * dilate - 1) / step + 1;
-  };
-  return w[1] == g.channels && y[0] == 1 && y[1] == g.filters && out.dtype == DType::f32 &&
-         reach(g.height, g.kh, g.step_y, g.dilate_y, g.pad_y) == g.out_h &&
-         reach(g.width, g.kw, g.step_x, g.dilate_x, g.pad_x) == g.out_w;
-}
-
 std::unique_ptr<Step> make(const std::vector<Desc>& in, const std::vector<Desc>& out,
                            const Attrs& attrs) {
-  Geometry g{};
-  if (!read_geometry(in, out[0], attrs, g)) return nullptr;
-  const bool fused = attrs.has("norm");
-  Epilogue after{};
-  after.norm = attrs.get<bool>("norm", false);
-  after.add = attrs.get<bool>("add", false);
-  after.relu = attrs.get<std::string>("act_type", "") == "relu";
-  after.fix_gamma = attrs.get<bool>("fix_gamma", false);
-  after.eps = static_cast<float>(attrs.get<double>("eps", 0.0));
-  after.bias = fused ? !attrs.get<bool>("no_bias", false) : in.size() > 2;
-  for (std::size_t i = 2; i < in.size(); ++i) {
-    const bool addend = after.add && i + 1 == in.size();
-    if (addend ? in[i].shape != out[0].shape : in[i].size() != g.filters) return nullptr;
-  }
-  return std::make_unique<ColumnsConv>(g, after);
+  if (attrs.get<std::string>("layout", "NCHW") != "NCHW") return nullptr;
+  const auto problem = read_conv(in, out[0], attrs, false);
+  if (!problem || problem->geometry.batch != 1) return nullptr;
+  return std::make_unique<ColumnsConv>(*problem);
 }
 
 constexpr int kBeforeOneDnn = 9;

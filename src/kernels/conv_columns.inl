@@ -8,7 +8,7 @@ constexpr int N = P::N;
 
 // act(norm(sums) + addend), or the sums are only added up.
 struct End {
-  const Epilogue& after;
+  const ConvEpilogue& after;
   bool more, last;
   int64_t first;         // filter of row 0
   const float* scale;    // of row 0; its shift `filters` further
@@ -92,7 +92,7 @@ MG_INLINE void copy_runs(const float* from, const Run* runs, int64_t count, int6
 template <int Q>
 void gather_runs(const Work& w, const Run* runs, int64_t parts, int64_t k0, int64_t k,
                  int64_t count, float* to) {
-  const Geometry& g = w.geometry;
+  const ConvGeometry& g = w.geometry;
   const int64_t width = (count + N - 1) / N * N;
   int64_t c = k0 / (g.kh * g.kw), y = k0 / g.kw % g.kh, x = k0 % g.kw;
   for (int64_t i = 0; i < k; ++i, to += width) {
@@ -112,7 +112,7 @@ void gather_runs(const Work& w, const Run* runs, int64_t parts, int64_t k0, int6
 // The columns of weights [k0, k0 + k) at `count` positions from `place` on. Whole vectors are
 // copied: what is too much is written over by what follows, or lies in the kSlack numbers behind.
 void gather(const Work& w, int64_t k0, int64_t k, int64_t place, int64_t count, float* to) {
-  const Geometry& g = w.geometry;
+  const ConvGeometry& g = w.geometry;
   Run runs[P::kWidth];
   int64_t parts = 0, least = P::kVectors, most = 0;  // vectors of a run
   for (int64_t p = place; p < place + count;) {

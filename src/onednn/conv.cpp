@@ -4,8 +4,6 @@
 // are turned into whatever it likes best, once a call. For channels in front the better of "as it
 // lies" and "turned" is found by measuring when the step is made.
 #include <algorithm>
-#include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <map>
@@ -14,6 +12,7 @@
 #include <immintrin.h>
 #include <sys/mman.h>
 
+#include "../conv_epilogue.h"
 #include "../kernel.h"
 #include "onednn.h"
 
@@ -25,10 +24,8 @@ enum class Kind { forward, grad_data, grad_weight };
 // One convolution in oneDNN's words.
 struct Problem {
   Dims x, w, y, stride, dilate, pad;  // w: (G,) O, I, *K
-  bool last = false, weight_last = false, grouped = false, bias = false;
-  // what follows the sums: out = act(norm(sums + bias) + addend)
-  bool norm = false, add = false, relu = false, fix_gamma = false;
-  double eps = 0.0;
+  bool last = false, weight_last = false, grouped = false;
+  ConvEpilogue after;
 
   int spatial() const { return static_cast<int>(stride.size()); }
   double flops() const {
@@ -124,7 +121,7 @@ class Conv final : public Step {
     const Tag data = inside == Inside::any ? Tag::any
                                            : p.data_tag(p.last == (inside == Inside::given));
     const Layout x = plain(p.x, data), y = plain(p.y, data), w = plain(p.w, Tag::any);
-    if (p.bias && !p.norm) bias_ = plain({p.y[1]}, Tag::a);
+    if (p.after.bias && !p.after.norm) bias_ = plain({p.y[1]}, Tag::a);
     // blocked results take their addend unturned
     add_ = inside == Inside::other ? plain(p.y, data) : y_.given;
     dnnl::primitive_attr attr = user_scratch();
@@ -136,7 +133,7 @@ class Conv final : public Step {
     if (kind == Kind::forward) {
       x_.prepare(forward.src_desc(), false);
       y_.prepare(forward.dst_desc(), true);
-      if (p.add) {
+      if (p.after.add) {
         addend_.given = y_.given;
         addend_.prepare(add_, false);
       }
@@ -171,19 +168,18 @@ class Conv final : public Step {
       const void* w = ready(w_, in[1], memory);
       void* y = room(y_, out[0], memory);
       const void* pointers[10] = {x, w, y, rest};
-      int count = 4, next = 2;
-      const float* bias = problem_.bias ? static_cast<const float*>(in[next++]) : nullptr;
-      if (problem_.norm) {
+      int count = 4;
+      const ConvEpilogue& after = problem_.after;
+      if (after.norm) {
         float* scale = reinterpret_cast<float*>(memory + norm_place_);
-        normalise(in + next, bias, scale);
-        next += 4;
+        after.normalise(in, problem_.y[1], scale);
         pointers[count++] = scale;
         pointers[count++] = scale + problem_.y[1];
-      } else if (bias) {
-        pointers[count++] = bias;
+      } else if (after.bias) {
+        pointers[count++] = after.bias_of(in);
       }
-      if (problem_.add) pointers[count++] = ready(addend_, in[next], memory);
-      if (problem_.relu) pointers[count++] = &kZero;
+      if (after.add) pointers[count++] = ready(addend_, after.addend_of(in), memory);
+      if (after.relu) pointers[count++] = &kZero;
       call_.run(pointers);
       deliver(y_, y, out[0], rest);
     } else if (kind_ == Kind::grad_data) {
@@ -215,7 +211,7 @@ class Conv final : public Step {
       shared = std::max(shared, tensor->turn.scratch());
     }
     norm_place_ = common_;
-    if (problem_.norm) common_ += aligned(2 * problem_.y[1] * sizeof(float));
+    if (problem_.after.norm) common_ += aligned(2 * problem_.y[1] * sizeof(float));
     scratch_ = common_ + shared;
     const int x = kind_ == Kind::grad_data ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC;
     const int w = kind_ == Kind::grad_weight ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS;
@@ -223,7 +219,7 @@ class Conv final : public Step {
     std::vector<Call::Argument> arguments = {{x, x_.wanted}, {w, w_.wanted}, {y, y_.wanted},
                                              {DNNL_ARG_SCRATCHPAD, made.scratchpad_desc()}};
     if (kind_ == Kind::forward) {
-      if (problem_.bias && !problem_.norm) arguments.push_back({DNNL_ARG_BIAS, bias_});
+      if (problem_.after.bias && !problem_.after.norm) arguments.push_back({DNNL_ARG_BIAS, bias_});
       arguments.insert(arguments.end(), after_.begin(), after_.end());
     }
     call_ = Call(std::move(primitive), std::move(arguments));
@@ -240,30 +236,19 @@ class Conv final : public Step {
       after_.push_back({DNNL_ARG_ATTR_MULTIPLE_POST_OP(made.len()) | DNNL_ARG_SRC_1, layout});
       made.append_binary(what, layout);
     };
-    if (p.norm) {
+    if (p.after.norm) {
       binary(dnnl::algorithm::binary_mul, channels);
       binary(dnnl::algorithm::binary_add, channels);
     }
-    if (p.add) binary(dnnl::algorithm::binary_add, add_);
-    if (p.relu) {  // oneDNN's own relu makes 0 of nan; a slope of 0 keeps it. Then -0 becomes 0.
+    if (p.after.add) binary(dnnl::algorithm::binary_add, add_);
+    // oneDNN's own relu makes 0 of nan; a slope of 0 keeps it. Then -0 becomes 0.
+    if (p.after.relu) {
       after_.push_back({DNNL_ARG_ATTR_MULTIPLE_POST_OP(made.len()) | DNNL_ARG_WEIGHTS,
                         plain(one, p.data_tag(p.last))});
       made.append_prelu(0);
       made.append_eltwise(dnnl::algorithm::eltwise_linear, 1.f, 0.f);
     }
     return made;
-  }
-
-  // Scale and shift of each channel from gamma, beta, mean and variance (and the bias).
-  void normalise(const void* const* in, const float* bias, float* scale) const {
-    auto of = [in](int i) { return static_cast<const float*>(in[i]); };
-    const float *gamma = of(0), *beta = of(1), *mean = of(2), *variance = of(3);
-    const int64_t n = problem_.y[1];
-    for (int64_t i = 0; i < n; ++i) {
-      const float inverse = 1.0f / std::sqrt(variance[i] + static_cast<float>(problem_.eps));
-      scale[i] = problem_.fix_gamma ? inverse : inverse * gamma[i];
-      scale[n + i] = beta[i] + ((bias ? bias[i] : 0.0f) - mean[i]) * scale[i];
-    }
   }
 
   const void* ready(const Tensor& tensor, const void* given, char* memory) const {
@@ -337,8 +322,8 @@ double elements(const Dims& dims) {
 
 // All that the time of a convolution depends on.
 std::vector<int64_t> fingerprint(Kind kind, const Problem& p) {
-  std::vector<int64_t> all = {static_cast<int64_t>(kind), p.last, p.weight_last, p.norm,
-                              p.add, p.relu, Threads::for_flops(p.flops())};
+  std::vector<int64_t> all = {static_cast<int64_t>(kind), p.last, p.weight_last, p.after.norm,
+                              p.after.add, p.after.relu, Threads::for_flops(p.flops())};
   for (const Dims* dims : {&p.x, &p.w, &p.y, &p.stride, &p.dilate, &p.pad}) {
     all.push_back(static_cast<int64_t>(dims->size()));
     all.insert(all.end(), dims->begin(), dims->end());
@@ -376,18 +361,9 @@ std::unique_ptr<Step> make_forward(const std::vector<Desc>& in, const std::vecto
                                    const Attrs& attrs) {
   Problem problem;
   if (in.size() < 2 || !read_problem(in[0], in[1], out[0], attrs, problem)) return nullptr;
-  const bool fused = attrs.has("norm");
-  problem.norm = attrs.get<bool>("norm", false);
-  problem.add = attrs.get<bool>("add", false);
-  problem.relu = attrs.get<std::string>("act_type", "") == "relu";
-  problem.fix_gamma = attrs.get<bool>("fix_gamma", false);
-  problem.eps = attrs.get<double>("eps", 0.0);
-  problem.bias = fused ? !attrs.get<bool>("no_bias", false) : in.size() > 2;
-  for (std::size_t i = 2; i < in.size(); ++i) {
-    const bool addend = problem.add && i + 1 == in.size();
-    if (in[i].dtype != DType::f32) return nullptr;
-    if (addend ? in[i].shape != out[0].shape : in[i].size() != problem.y[1]) return nullptr;
-  }
+  const auto after = read_epilogue(in, out[0], attrs, problem.y[1]);
+  if (!after) return nullptr;
+  problem.after = *after;
   return choose(Kind::forward, problem, in, out[0]);
 }
 
