@@ -28,12 +28,18 @@ def forward(net, x):
         return (net(x) * 2).sum()
 
 
-def test_gradients_end_one_by_one_inside_their_graph():
+def ready_for_backward():
+    """A net whose backward has run before, and a loss that is there."""
     net, x = layers(), numbers(4, SIZES[0])
     forward(net, x).backward()
     nd.waitall()
     loss = forward(net, x)
     loss.wait_to_read()
+    return net, x, loss
+
+
+def test_gradients_end_one_by_one_inside_their_graph():
+    _, _, loss = ready_for_backward()
     engine.spans()
     engine.trace(True)
     with Held():  # else it may be done before the gradients are asked for one by one
@@ -65,11 +71,7 @@ def test_they_are_the_same_bits(req):
 
 
 def test_gradients_of_a_graph_that_did_not_run_say_why():
-    net, x = layers(), numbers(4, SIZES[0])
-    forward(net, x).backward()
-    nd.waitall()
-    loss = forward(net, x)
-    loss.wait_to_read()
+    net, x, loss = ready_for_backward()
     with Held() as held:
         engine.push(lambda: 1 / 0, writes=[net[0].weight.data()._variable()], what="a bad write")
         loss.backward()
