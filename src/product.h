@@ -1,5 +1,5 @@
-// What the operators that are matrix products multiply: for the kernels of src/kernels/gemm.cpp and
-// src/onednn/gemm.cpp.
+// What the operators that are matrix products multiply: for the kernels of src/kernels/gemm.cpp,
+// src/kernels/gemm_large.cpp and src/onednn/gemm.cpp.
 #pragma once
 
 #include <optional>
@@ -19,6 +19,9 @@ struct Product {
   double flops() const { return 2.0 * batch * m * n * k; }
 };
 
+// Beyond this the operands do not stay in the second cache, and copies pay (gemm_large.cpp).
+constexpr double kLargeFlops = 3e8;
+
 // The product an operator is for such a call; nothing where it is none, or of several types.
 using ProductOf = std::optional<Product> (*)(const std::vector<Desc>& in,
                                              const std::vector<Desc>& out, const Attrs& attrs);
@@ -35,4 +38,23 @@ std::optional<Product> dot_grad_product(const std::vector<Desc>&, const std::vec
 std::optional<Product> batch_dot_product(const std::vector<Desc>&, const std::vector<Desc>&,
                                          const Attrs&);
 
+// A Kind<float> or Kind<double> for a product of such numbers, or null.
+template <template <class> class Kind>
+std::unique_ptr<Step> product_step(DType dtype, const Product& product) {
+  if (dtype == DType::f32) return std::make_unique<Kind<float>>(product);
+  if (dtype == DType::f64) return std::make_unique<Kind<double>>(product);
+  return nullptr;
+}
+
 }  // namespace mg
+
+// Enters make<what is multiplied> for the operators that are one product, and for stacks of them.
+#define MG_PRODUCTS(make, priority)                                    \
+  MG_KERNEL("FullyConnected", make<fc_product>, priority);             \
+  MG_KERNEL("_fc_grad_data", make<fc_grad_data_product>, priority);    \
+  MG_KERNEL("_fc_grad_weight", make<fc_grad_weight_product>, priority); \
+  MG_KERNEL("dot", make<dot_product>, priority);                       \
+  MG_KERNEL("_dot_grad", make<dot_grad_product>, priority)
+#define MG_STACKED_PRODUCTS(make, priority)                            \
+  MG_KERNEL("batch_dot", make<batch_dot_product>, priority);           \
+  MG_KERNEL("_linalg_gemm2", make<batch_dot_product>, priority)

@@ -80,26 +80,17 @@ class Gemm final : public Step {
   Block<T> block_ = nullptr;
 };
 
-// Beyond this the operands do not stay in the second cache, and copies pay (gemm_large.cpp).
-constexpr double kMostFlops = 3e8;
-
 template <ProductOf product_of>
 std::unique_ptr<Step> make(const std::vector<Desc>& in, const std::vector<Desc>& out,
                            const Attrs& attrs) {
   const std::optional<Product> p = product_of(in, out, attrs);
-  if (!p || p->batch != 1 || (p->turn_a && p->turn_b) || p->flops() > kMostFlops) return nullptr;
-  if (in[0].dtype == DType::f32) return std::make_unique<Gemm<float>>(*p);
-  if (in[0].dtype == DType::f64) return std::make_unique<Gemm<double>>(*p);
-  return nullptr;
+  if (!p || p->batch != 1 || (p->turn_a && p->turn_b) || p->flops() > kLargeFlops) return nullptr;
+  return product_step<Gemm>(in[0].dtype, *p);
 }
 
 constexpr int kBeforeOneDnn = 1;
 
-MG_KERNEL("FullyConnected", make<fc_product>, kBeforeOneDnn);
-MG_KERNEL("_fc_grad_data", make<fc_grad_data_product>, kBeforeOneDnn);
-MG_KERNEL("_fc_grad_weight", make<fc_grad_weight_product>, kBeforeOneDnn);
-MG_KERNEL("dot", make<dot_product>, kBeforeOneDnn);
-MG_KERNEL("_dot_grad", make<dot_grad_product>, kBeforeOneDnn);
+MG_PRODUCTS(make, kBeforeOneDnn);
 
 }  // namespace
 }  // namespace mg

@@ -97,29 +97,21 @@ class LargeGemm final : public Step {
   int64_t groups_, columns_, strips_, rows_;
 };
 
-// With fewer rows bringing B together does not pay; smaller products are those of gemm.cpp.
+// With fewer rows bringing B together does not pay.
 constexpr int64_t kLeastRows = 24;
-constexpr double kLeastFlops = 3e8;
 
 template <ProductOf product_of>
 std::unique_ptr<Step> make(const std::vector<Desc>& in, const std::vector<Desc>& out,
                            const Attrs& attrs) {
   const std::optional<Product> p = product_of(in, out, attrs);
-  if (!p || p->m < kLeastRows || p->flops() <= kLeastFlops) return nullptr;
-  if (in[0].dtype == DType::f32) return std::make_unique<LargeGemm<float>>(*p);
-  if (in[0].dtype == DType::f64) return std::make_unique<LargeGemm<double>>(*p);
-  return nullptr;
+  if (!p || p->m < kLeastRows || p->flops() <= kLargeFlops) return nullptr;
+  return product_step<LargeGemm>(in[0].dtype, *p);
 }
 
 constexpr int kBeforeOneDnn = 2;
 
-MG_KERNEL("FullyConnected", make<fc_product>, kBeforeOneDnn);
-MG_KERNEL("_fc_grad_data", make<fc_grad_data_product>, kBeforeOneDnn);
-MG_KERNEL("_fc_grad_weight", make<fc_grad_weight_product>, kBeforeOneDnn);
-MG_KERNEL("dot", make<dot_product>, kBeforeOneDnn);
-MG_KERNEL("_dot_grad", make<dot_grad_product>, kBeforeOneDnn);
-MG_KERNEL("batch_dot", make<batch_dot_product>, kBeforeOneDnn);
-MG_KERNEL("_linalg_gemm2", make<batch_dot_product>, kBeforeOneDnn);
+MG_PRODUCTS(make, kBeforeOneDnn);
+MG_STACKED_PRODUCTS(make, kBeforeOneDnn);
 
 }  // namespace
 }  // namespace mg

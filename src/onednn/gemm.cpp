@@ -66,13 +66,10 @@ std::unique_ptr<Step> make(const std::vector<Desc>& in, const std::vector<Desc>&
   return attempt<Gemm>(*wanted);
 }
 
-MG_KERNEL("FullyConnected", make<fc_product>);
-MG_KERNEL("_fc_grad_data", make<fc_grad_data_product>);
-MG_KERNEL("_fc_grad_weight", make<fc_grad_weight_product>);
-MG_KERNEL("dot", make<dot_product>);
-MG_KERNEL("_dot_grad", make<dot_grad_product>);
-MG_KERNEL("batch_dot", make<batch_dot_product>);
-MG_KERNEL("_linalg_gemm2", make<batch_dot_product>);
+constexpr int kLast = 0;  // of all who take it
+
+MG_PRODUCTS(make, kLast);
+MG_STACKED_PRODUCTS(make, kLast);
 
 }  // namespace
 }  // namespace mg::onednn
