@@ -3,6 +3,7 @@
 // Anything unusual (a graph that was used up, an operator without gradient, other kinds of heads) is
 // found before anything is changed and left to tape.walk, which has the words for it.
 #include <algorithm>
+#include <iterator>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -91,15 +92,16 @@ class Walk {
 
   // The variables of the graph that no gradient flows to (BlockGrad, a comparison).
   std::vector<nb::object> unmoved() {
-    std::vector<PyObject*> moved;
+    std::vector<PyObject*> moved, others;
     for (auto& [leaf, sum] : leaves) moved.push_back(leaf.ptr());
     std::sort(moved.begin(), moved.end());
+    std::sort(below_.begin(), below_.end());
+    below_.erase(std::unique(below_.begin(), below_.end()), below_.end());
+    std::set_difference(below_.begin(), below_.end(), moved.begin(), moved.end(),
+                        std::back_inserter(others));
     std::vector<nb::object> found;
-    for (PyObject* leaf : below_) {
-      if (!std::binary_search(moved.begin(), moved.end(), leaf) &&
-          attribute(leaf, req_word).ptr() != null_word) {
-        found.push_back(nb::borrow(leaf));
-      }
+    for (PyObject* leaf : others) {
+      if (attribute(leaf, req_word).ptr() != null_word) found.push_back(nb::borrow(leaf));
     }
     return found;
   }
