@@ -16,6 +16,7 @@
 #include <limits>
 #include <mutex>
 #include <thread>
+#include <tuple>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -222,10 +223,7 @@ class PyProgram : Host {
     program_.returned = std::move(returned);
     program_.arena_bytes = arena_bytes;
     program_.prepare();
-    for (const auto& [input, offset] : spent) {
-      home_ = home_ < 0 || offset < home_offset_ ? input : home_;
-      home_offset_ = home_ == input ? offset : home_offset_;
-    }
+    if (!spent.empty()) std::tie(home_, home_offset_) = spent.front();
     check(spent);
     temporary_.resize(program_.slots.size());
     for (std::size_t i = 0; i < program_.slots.size(); ++i) {
@@ -619,7 +617,7 @@ class PyProgram : Host {
   std::vector<int64_t> kept_at_;  // of each slot: where in the block of what is kept; -1: not there
   std::size_t kept_bytes_ = 0;
   std::vector<char> temporary_;  // of each slot: its memory may be used for something else later
-  int home_ = -1;  // a spent input, and where it lies in the block of what was kept
+  int home_ = 0;  // one of the spent inputs, and where it lies in the block of what was kept
   int64_t home_offset_ = 0, room_ = 0;  // room_: bytes of that block
   bool apart_ = true;  // the results cannot share memory
   bool may_wait_ = false;  // a run needs no Python once its arrays are there
