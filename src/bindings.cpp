@@ -850,8 +850,8 @@ class Programs {
     return made;
   }
 
-  // These are the programs of the gradient of `op`, given as its address; for each of their results,
-  // the input of the operator whose gradient it is.
+  // These are the programs of the gradient of `op`, given as its address; for each of their
+  // results, the input of the operator whose gradient it is.
   void serve(std::uintptr_t op, std::vector<int> input_of) {
     gradient_of_ = op;
     input_of_ = std::move(input_of);
@@ -877,8 +877,8 @@ class Programs {
       block = own;
       found.emplace_back(static_cast<int>(i), static_cast<int64_t>(offset));
     }
-    const bool whole = block != nullptr && Py_REFCNT(block) == static_cast<Py_ssize_t>(found.size());
-    return whole ? found : Spent{};
+    const auto known = static_cast<Py_ssize_t>(found.size());
+    return block != nullptr && Py_REFCNT(block) == known ? found : Spent{};
   }
 
   // Whether an array shares no memory with these.
@@ -914,8 +914,7 @@ class Programs {
     return true;
   }
 
-  std::shared_ptr<PyProgram> find(PyObject** items, std::size_t count,
-                                  const Spent& spent) {
+  std::shared_ptr<PyProgram> find(PyObject** items, std::size_t count, const Spent& spent) {
     for (std::size_t i = 0; i < known_.size(); ++i) {
       if (!matches(known_[i].signature, items, count) || known_[i].spent != spent) continue;
       if (i != 0) std::rotate(known_.begin(), known_.begin() + i, known_.begin() + i + 1);
@@ -1004,8 +1003,7 @@ NB_MODULE(_core, m) {
         return nb::make_tuple(seed.key, seed.run);
       }, "(key, run) of one run that draws.");
   nb::class_<PyProgram>(m, "Program", "Steps over slots, run by one call.")
-      .def(nb::init<nb::list, nb::list, std::vector<int>, std::size_t, std::size_t,
-                    Spent>(),
+      .def(nb::init<nb::list, nb::list, std::vector<int>, std::size_t, std::size_t, Spent>(),
            nb::arg("slots"), nb::arg("calls"), nb::arg("returned"), nb::arg("arena_bytes"),
            nb::arg("visible"), nb::arg("spent"))
       .def_prop_ro("arena_bytes", &PyProgram::arena_bytes)

@@ -30,8 +30,8 @@ using TapeEntry = Row<7>;
 enum { kEntry, kIndex };
 using TapeOutput = Row<2>;
 
-extern PyTypeObject* ndarray_type;  // the class NDArray itself, once it is known
-extern PyTypeObject* np_array_type;    // the class np.ndarray, once its room is loaded
+extern PyTypeObject* ndarray_type;   // the class NDArray itself, once it is known
+extern PyTypeObject* np_array_type;  // the class np.ndarray, once its room is loaded
 extern PyTypeObject* leaf_type;
 extern PyTypeObject* entry_type;
 extern PyTypeObject* output_type;

@@ -56,8 +56,8 @@ inline bool is_dense(PyArrayObject* array) {
 // reference, or null with an error set.
 PyObject* fresh_array(int type_num, int ndim, const npy_intp* dims);
 
-// One block for all that a forward keeps for its backward, which may then use it for something else.
-// A new reference, or null with an error set.
+// One block for all that a forward keeps for its backward, which may then use it for something
+// else. A new reference, or null with an error set.
 PyObject* kept_block(std::size_t bytes);
 // An array so many bytes into a block, which lives as long. Views of it must not be made.
 PyObject* array_within(PyObject* block, std::size_t offset, int type_num, int ndim,

@@ -205,8 +205,10 @@ class Walk {
       return {};
     }
     PyObject* raw = slot(held.ptr(), kData);
-    if (!PyArray_CheckExact(raw) || PyArray_NBYTES(as_array(raw)) < kWorthTaking ||
-        !(last || is_sole(as_array(raw))) || !is_dense(as_array(raw)) || !PyArray_ISWRITEABLE(as_array(raw))) {
+    if (!PyArray_CheckExact(raw)) return {};
+    PyArrayObject* array = as_array(raw);
+    if (PyArray_NBYTES(array) < kWorthTaking || !(last || is_sole(array)) || !is_dense(array) ||
+        !PyArray_ISWRITEABLE(array)) {
       return {};
     }
     VarPtr var = var_of(variable_of(held.ptr()));

@@ -112,7 +112,8 @@ class ColumnsConv final : public Step {
 
   // The image with its padding.
   void surround(const float* x, float* planes) const {
-    parallel_for(g_.channels, static_cast<double>(g_.plane()) * 0.2, [&](int64_t begin, int64_t end) {
+    const double each = static_cast<double>(g_.plane()) * 0.2;
+    parallel_for(g_.channels, each, [&](int64_t begin, int64_t end) {
       for (int64_t c = begin; c < end; ++c) {
         float* to = planes + c * g_.plane();
         if (g_.pad_y + g_.pad_x > 0) std::fill_n(to, g_.plane(), 0.0f);

@@ -36,11 +36,12 @@ struct Large {
     if (j == columns) return;
     const int vectors = static_cast<int>((columns - j + N - 1) / N);
     const int last = static_cast<int>(columns - j - (vectors - 1) * N);
-    if (vectors == 1) P::template rows_of<1>(rows, a, a_row, a_step, b, c + j, c_row, k, end, last);
-    else if (vectors == 2) P::template rows_of<2>(rows, a, a_row, a_step, b, c + j, c_row, k, end, last);
+    c += j;
+    if (vectors == 1) P::template rows_of<1>(rows, a, a_row, a_step, b, c, c_row, k, end, last);
+    else if (vectors == 2) P::template rows_of<2>(rows, a, a_row, a_step, b, c, c_row, k, end, last);
     else if constexpr (P::wide) {
-      if (vectors == 3) P::template rows_of<3>(rows, a, a_row, a_step, b, c + j, c_row, k, end, last);
-      else P::template rows_of<4>(rows, a, a_row, a_step, b, c + j, c_row, k, end, last);
+      if (vectors == 3) P::template rows_of<3>(rows, a, a_row, a_step, b, c, c_row, k, end, last);
+      else P::template rows_of<4>(rows, a, a_row, a_step, b, c, c_row, k, end, last);
     }
   }
 

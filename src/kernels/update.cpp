@@ -268,8 +268,8 @@ std::unique_ptr<Step> make_update(const std::vector<Desc>& in, const std::vector
   return step->adjust(attrs) ? std::move(step) : nullptr;
 }
 
-// The same for states and a copy of the weight in float32, which comes last: that is updated, and the
-// new weight (float16, say) rounded from it, piece by piece in the cache.
+// The same for states and a copy of the weight in float32, which comes last: that is updated, and
+// the new weight (float16, say) rounded from it, piece by piece in the cache.
 class MixedUpdate final : public Step {
  public:
   MixedUpdate(const UpdateRule& rule, const Desc& weight)

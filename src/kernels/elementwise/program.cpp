@@ -107,7 +107,8 @@ void join_products(Program* program) {
   }
 }
 
-// min (max (x, low), high) with numbers for bounds, the middle used only there, becomes clip x low high.
+// min (max (x, low), high) with numbers for bounds, the middle used only there, becomes
+// clip x low high.
 void join_bounds(Program* program) {
   const std::vector<int> uses = use_counts(*program);
   for (Instruction& one : program->code) {

@@ -46,8 +46,8 @@ struct Program {
 // Reads the text; false where it holds a word or an operand that is not known here.
 bool parse(const std::string& text, const Attrs& attrs, Program* program);
 
-// Joins a product with the sum it goes into and two bounds with each other, drops copies, and turns powers by small whole
-// numbers into products.
+// Joins a product with the sum it goes into and two bounds with each other, drops copies, and turns
+// powers by small whole numbers into products.
 void simplify(Program* program);
 
 // The step that runs a program over inputs that broadcast to the shape of the outputs;
