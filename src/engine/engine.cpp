@@ -409,6 +409,7 @@ void Engine::after_fork_in_child() {
   open_ = {};
   unseen_ = {};
   ready_ = {};
+  spans_.clear();
   inside.clear();
   running_ = brief_ = waiters_ = helpers_ = paused_ = 0;
   queued_ = bytes_ = held_ = 0;

@@ -320,6 +320,28 @@ def test_random_graphs_give_what_doing_it_in_order_gives(engine, seed):
     assert memory == expected and engine.open() == 0
 
 
+def forked(engine):
+    """In a child: tell an engine that has no hook of its own."""
+    hook = getattr(engine, "after_fork", None)
+    if hook is not None and engine is not door._engine:
+        hook()
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_tells_of_its_own_work_only(engine):
+    def child():
+        forked(engine)
+        return str(engine.spans())
+
+    engine.spans()
+    engine.trace(True)
+    push(engine, lambda: None, writes=[engine.Var()])
+    engine.wait_all()
+    assert in_child(child) == "[]"
+    engine.trace(False)
+    assert len(engine.spans()) == 1
+
+
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_child_has_none_of_the_work_and_workers_of_its_own(engine):
     pending, read_only, later = engine.Var(), engine.Var(), engine.Var()
@@ -329,9 +351,7 @@ def test_a_forked_child_has_none_of_the_work_and_workers_of_its_own(engine):
     assert gate.begun.wait(LONG)
 
     def child():
-        hook = getattr(engine, "after_fork", None)
-        if hook is not None and engine is not door._engine:
-            hook()
+        forked(engine)
         said = []
         for var in (pending, later):
             try:
