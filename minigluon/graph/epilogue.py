@@ -12,6 +12,7 @@ from ..ops import find_operator
 from ..ops.operator import Attrs
 from .ir import Entry, Node, topological
 from .plan import Desc
+from .rewrite import is_relu
 
 __all__ = ["join_epilogues"]
 
@@ -68,7 +69,7 @@ class _Joining:
     def _joined(self, node: Node) -> Node | None:
         """The node as the end of the convolution before it, or None."""
         name = node.op.name if node.op is not None else ""
-        if name == "relu" or (name == "Activation" and node.attrs["act_type"] == "relu"):
+        if is_relu(node):
             before = self._open(node.inputs[0])
             return before and self._longer(node, before, (), act_type="relu")
         if name == "BatchNorm" and not node.attrs.get("training", self.training):

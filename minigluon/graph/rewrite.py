@@ -11,7 +11,7 @@ from ..ops import Attrs, find_operator
 from .ir import Entry, Node, impure, substitute, topological
 from .plan import Desc
 
-__all__ = ["join_attention", "join_picks", "join_relu", "merge_common", "remakes"]
+__all__ = ["is_relu", "join_attention", "join_picks", "join_relu", "merge_common", "remakes"]
 
 _PLAIN = (int, float, bool, str, type(None))
 
@@ -126,10 +126,15 @@ def remakes(hidden: Sequence[Entry]) -> dict[Entry, Entry]:
     return found
 
 
+def is_relu(node: Node) -> bool:
+    """Whether a node is relu, under either of its names."""
+    name = node.op.name if node.op is not None else ""
+    return name == "relu" or (name == "Activation" and node.attrs["act_type"] == "relu")
+
+
 def _normalised(node: Node) -> Node | None:
     """The BatchNorm whose first output `node` is relu of."""
-    name = node.op.name if node.op is not None else ""
-    if name != "relu" and not (name == "Activation" and node.attrs["act_type"] == "relu"):
+    if not is_relu(node):
         return None
     source = node.inputs[0]
     return _made_by(source, "BatchNorm") if source.index == 0 else None
