@@ -11,6 +11,7 @@
 #include <unordered_map>
 
 #include "engine/python.h"
+#include "given.h"
 #include "isa.h"
 #include "pystep.h"
 #include "random.h"

@@ -83,6 +83,7 @@ void enter_memory(PyObject* module);
 void enter_kvstore(PyObject* module);
 void enter_eager(PyObject* module);
 void enter_walk(PyObject* module);
+void enter_programs(PyObject* module);
 void enter_updates(PyObject* module);
 
 }  // namespace mg

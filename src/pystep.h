@@ -4,6 +4,7 @@
 #include "numpy.h"
 
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/shared_ptr.h>
 
 #include <memory>
 #include <mutex>
@@ -52,8 +53,5 @@ struct PyStep {
 class Source;
 // The random stream of a Device, for Steps that draw.
 Source& source_of_device(PyObject* device);
-
-// A Python dict as attributes; false: it holds a value that kernels cannot be told.
-bool attrs_of(PyObject* dict, Attrs& attrs);
 
 }  // namespace mg
