@@ -247,6 +247,12 @@ keep to one kind
                     f"{self._kind.__name__} keys; keep to one kind"
                 )
 
+    def grouped(self, what: str, key: Keys, value: Any) -> dict[Key, list[NDArray]]:
+        """Each key with its arrays, all of them checked; `what` names the call."""
+        found = check_arrays(what, group(key, value))
+        self.check(list(found))
+        return found
+
 
 def _is_key(key: Any) -> bool:
     return isinstance(key, str) or (hasattr(key, "__index__") and not isinstance(key, bool))

@@ -10,7 +10,7 @@ from .. import optimizer as opt
 from ..base import ArgumentError, KVStoreError, ShapeError
 from ..context import cpu
 from ..ndarray import NDArray
-from .api import Key, KeyKind, Keys, KVStoreBase, Updater, Values, check_arrays, group
+from .api import Key, KeyKind, Keys, KVStoreBase, Updater, Values
 from .compression import Packed, Residuals, codec_of, merge
 from .reduce import reduce
 from .rows import dense_and_sparse, rows_asked
@@ -53,11 +53,6 @@ class KVStore(KVStoreBase):
         """True for 'optimizer'. Keys cost little each, so there is no 'batch'."""
         return capability.lower() == KVStoreBase.OPTIMIZER
 
-    def _grouped(self, what: str, key: Keys, value: Values) -> dict[Key, list[NDArray]]:
-        grouped = check_arrays(what, group(key, value))
-        self._kind.check(list(grouped))
-        return grouped
-
     def _stored(self, key: Key) -> NDArray:
         try:
             return self._values[key]
@@ -69,7 +64,7 @@ class KVStore(KVStoreBase):
     # -- values ---------------------------------------------------------------------------------
 
     def init(self, key: Keys, value: Values) -> None:
-        grouped = self._grouped("init", key, value)
+        grouped = self._kind.grouped("init", key, value)
         for one in grouped:
             if one in self._values:
                 raise KVStoreError(f"KVStore: key {one!r} is initialized already; use push")
@@ -82,7 +77,7 @@ class KVStore(KVStoreBase):
         self.pull(key, out, priority)
 
     def push(self, key: Keys, value: Values, priority: Any = 0) -> None:
-        for one, arrays in self._grouped("push", key, value).items():
+        for one, arrays in self._kind.grouped("push", key, value).items():
             stored = self._stored(one)
             self._merge(one, stored, self._sum(one, arrays, stored))
 
@@ -112,7 +107,7 @@ class KVStore(KVStoreBase):
     def pull(
         self, key: Keys, out: Values = None, priority: Any = 0, ignore_sparse: bool = True
     ) -> None:
-        for one, arrays in self._grouped("pull", key, out).items():
+        for one, arrays in self._kind.grouped("pull", key, out).items():
             stored = self._stored(one)
             for array in dense_and_sparse(arrays, ignore_sparse):
                 stored.copyto(array)

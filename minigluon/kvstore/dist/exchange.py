@@ -15,7 +15,7 @@ from ...base import ArgumentValueError, KVStoreError, ShapeError
 from ...context import cpu
 from ...ndarray import NDArray
 from ...optimizer import Optimizer
-from ..api import Key, KeyKind, KVStoreBase, check_arrays, group, priorities
+from ..api import Key, KeyKind, KVStoreBase, priorities
 from ..compression import Residuals
 from ..reduce import reduce
 from ..rows import dense_and_sparse, rows_asked
@@ -285,9 +285,7 @@ class Exchange(KVStoreBase):
 
     def _grouped(self, what: str, key: Keys, value: Any) -> dict[Key, list[NDArray]]:
         self._check_open()
-        grouped = check_arrays(what, group(key, value))
-        self._kind.check(list(grouped))
-        return grouped
+        return self._kind.grouped(what, key, value)
 
     def _known(self, key: Key) -> Placement:
         try:
