@@ -1,5 +1,6 @@
 """minigluon and MXNet: one Gluon program for both; the module's name is the fifth argument."""
 import importlib
+import itertools
 import sys
 
 import gluon_nets as nets
@@ -51,13 +52,12 @@ def _train(name, mode, budget, net, data, size, loss=None):
     _ready(mode, net, loss)
     data = [(nd.array(x), nd.array(y)) for x, y in data]
     net(data[0][0])
+    data = itertools.cycle(data)
     trainer = gluon.Trainer(net.collect_params(), "sgd",
                             {"learning_rate": W.LR, "momentum": W.MOMENTUM}, kvstore=None)
-    count = [0]
 
     def step():
-        x, y = data[count[0] % len(data)]
-        count[0] += 1
+        x, y = next(data)
         with autograd.record():
             error = loss(net(x), y)
         error.backward()
@@ -94,13 +94,9 @@ def resnet_infer(size):
         with autograd.train_mode():
             net(inputs[0])
         _ready(mode, net)
-        count = [0]
-
-        def step():
-            count[0] += 1
-            return net(inputs[count[0] % len(inputs)])
-
-        timing.measure(f"resnet_infer_{size}", step, wait, budget, wait_each=True)
+        inputs = itertools.cycle(inputs)
+        timing.measure(f"resnet_infer_{size}", lambda: net(next(inputs)), wait, budget,
+                       wait_each=True)
     return run
 
 
@@ -123,15 +119,13 @@ def lstm(mode, threads, budget):
     net, loss = _Language(), gluon.loss.SoftmaxCrossEntropyLoss()
     net.initialize(mx.init.Xavier())
     _ready(mode, net, loss)
-    data = [(nd.array(x), nd.array(y)) for x, y in W.words()]
+    data = itertools.cycle([(nd.array(x), nd.array(y)) for x, y in W.words()])
     state = [nd.zeros((s["layers"], s["batch"], s["hidden"])) for _ in range(2)]
     trainer = gluon.Trainer(net.collect_params(), "sgd",
                             {"learning_rate": W.LR, "momentum": W.MOMENTUM}, kvstore=None)
-    count = [0]
 
     def step():
-        x, y = data[count[0] % len(data)]
-        count[0] += 1
+        x, y = next(data)
         h, c = state[0].detach(), state[1].detach()
         with autograd.record():
             out, h, c = net(x, h, c)
@@ -198,17 +192,7 @@ def eager(mode, threads, budget):
 
 
 def sizes(mode, threads, budget):
-    """One eager ``x + y`` for growing arrays."""
-    for exponent in range(1, 9):
-        x = nd.ones((10**exponent,))
-        repeat = max(1, 10 ** (5 - exponent))
-
-        def step(x=x, repeat=repeat):
-            for _ in range(repeat):
-                y = x + x
-            return y
-
-        timing.measure(f"op_1e{exponent}", step, wait, budget / 4, per=repeat)
+    timing.sizes(lambda size: nd.ones((size,)), wait, budget)
 
 
 def elementwise(mode, threads, budget):
@@ -245,20 +229,12 @@ def conv(mode, threads, budget):
 
 
 def loader(mode, threads, budget):
-    import time
     images = nd.array(np.random.RandomState(0).randint(0, 255, (16384, 28, 28, 1)), dtype="uint8")
     labels = np.arange(16384, dtype=np.int32)
     to_tensor = gluon.data.vision.transforms.ToTensor()
     data = gluon.data.ArrayDataset(images, labels).transform_first(to_tensor)
     batches = gluon.data.DataLoader(data, batch_size=64, shuffle=True, last_batch="discard")
-    best = 0.0
-    for _ in range(3):
-        began = time.perf_counter()
-        for x, _y in batches:
-            x.wait_to_read()
-        best = max(best, 16384 / (time.perf_counter() - began))
-    timing.report("loader", ms=16384 / best * 1e3, best_ms=16384 / best * 1e3,
-                  samples_per_second=best)
+    timing.loader(batches, wait)
 
 
 timing.main({"mlp_64": mlp(64), "mlp_512": mlp(512), "mlp_1": mlp(1), "mlp_8": mlp(8),

@@ -1,4 +1,6 @@
 """JAX on the CPU: one jitted train step with donated buffers, images channels last."""
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -25,11 +27,10 @@ def _train(name, budget, params, aux, loss, data):
 
     compiled = jax.jit(update, donate_argnums=0)
     state = [(params, jax.tree.map(jnp.zeros_like, params), aux)]
-    data, count = [(jnp.asarray(x), jnp.asarray(y)) for x, y in data], [0]
+    data = itertools.cycle([(jnp.asarray(x), jnp.asarray(y)) for x, y in data])
 
     def step():
-        x, y = data[count[0] % len(data)]
-        count[0] += 1
+        x, y = next(data)
         state[0], error = compiled(state[0], x, y)
         return error
 
@@ -143,14 +144,10 @@ def resnet_train(mode, threads, budget):
 def resnet_infer(size):
     def run(mode, threads, budget):
         params, aux = _resnet()
-        inputs = [jnp.asarray(x) for x, _ in _last(W.digits("rgb32", size, 8))]
-        compiled, count = jax.jit(lambda p, a, x: _logits(p, a, x, False)[0]), [0]
-
-        def step():
-            count[0] += 1
-            return compiled(params, aux, inputs[count[0] % len(inputs)])
-
-        timing.measure(f"resnet_infer_{size}", step, wait, budget, wait_each=True)
+        inputs = itertools.cycle([jnp.asarray(x) for x, _ in _last(W.digits("rgb32", size, 8))])
+        compiled = jax.jit(lambda p, a, x: _logits(p, a, x, False)[0])
+        timing.measure(f"resnet_infer_{size}", lambda: compiled(params, aux, next(inputs)), wait,
+                       budget, wait_each=True)
     return run
 
 
@@ -169,16 +166,7 @@ def eager(mode, threads, budget):
 
 
 def sizes(mode, threads, budget):
-    for exponent in range(1, 9):
-        x = jnp.ones(10**exponent)
-        repeat = max(1, 10 ** (5 - exponent))
-
-        def step(x=x, repeat=repeat):
-            for _ in range(repeat):
-                y = x + x
-            return y
-
-        timing.measure(f"op_1e{exponent}", step, wait, budget / 4, per=repeat)
+    timing.sizes(jnp.ones, wait, budget)
 
 
 def elementwise(mode, threads, budget):

@@ -41,6 +41,31 @@ def measure(name, step, wait, budget, per=1, wait_each=False):
            first_ms=first * 1e3)
 
 
+def sizes(ones, wait, budget):
+    """Time one eager ``x + x`` for growing arrays, which `ones(size)` makes."""
+    for exponent in range(1, 9):
+        x = ones(10**exponent)
+        repeat = max(1, 10 ** (5 - exponent))
+
+        def step(x=x, repeat=repeat):
+            for _ in range(repeat):
+                y = x + x
+            return y
+
+        measure(f"op_1e{exponent}", step, wait, budget / 4, per=repeat)
+
+
+def loader(batches, wait):
+    """Report the best of three passes over batches of 16,384 samples altogether."""
+    best = 0.0
+    for _ in range(3):
+        began = time.perf_counter()
+        for x, _y in batches:
+            wait(x)
+        best = max(best, 16384 / (time.perf_counter() - began))
+    report("loader", ms=16384 / best * 1e3, best_ms=16384 / best * 1e3, samples_per_second=best)
+
+
 def report(name, **values):
     """Print one result as a JSON line, with the process' peak memory in MB."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -1,4 +1,5 @@
 """PyTorch on the CPU. Modes: eager, eager_cl (channels last), compile (inductor)."""
+import itertools
 import sys
 
 import kernels
@@ -90,14 +91,12 @@ def _train(name, mode, budget, net, data, loss=F.cross_entropy):
     if mode == "eager_cl":
         net = net.to(memory_format=torch.channels_last)
     model, optimizer = _ready(mode, _WithLoss(net, loss)), _sgd(net)
-    data = [(_last(mode, torch.from_numpy(x)),
-             torch.from_numpy(y.astype(np.int64) if y.dtype == np.int32 else y))
-            for x, y in data]
-    count = [0]
+    data = itertools.cycle(
+        [(_last(mode, torch.from_numpy(x)),
+          torch.from_numpy(y.astype(np.int64) if y.dtype == np.int32 else y)) for x, y in data])
 
     def step():
-        x, y = data[count[0] % len(data)]
-        count[0] += 1
+        x, y = next(data)
         optimizer.zero_grad(set_to_none=True)
         error = model(x, y)
         error.backward()
@@ -129,13 +128,13 @@ def resnet_infer(size):
         net = _resnet().eval()
         if mode == "eager_cl":
             net = net.to(memory_format=torch.channels_last)
-        inputs = [_last(mode, torch.from_numpy(x)) for x, _ in W.digits("rgb32", size, 8)]
-        model, count = _ready(mode, net), [0]
+        inputs = itertools.cycle(
+            [_last(mode, torch.from_numpy(x)) for x, _ in W.digits("rgb32", size, 8)])
+        model = _ready(mode, net)
 
         def step():
-            count[0] += 1
             with torch.no_grad():
-                return model(inputs[count[0] % len(inputs)])
+                return model(next(inputs))
 
         timing.measure(f"resnet_infer_{size}", step, wait, budget, wait_each=True)
     return run
@@ -159,13 +158,12 @@ def lstm(mode, threads, budget):
     s = W.LSTM
     net = _Language()
     model, optimizer = _ready(mode, net), _sgd(net)
-    data = [(torch.from_numpy(x).long(), torch.from_numpy(y).long()) for x, y in W.words()]
+    data = itertools.cycle(
+        [(torch.from_numpy(x).long(), torch.from_numpy(y).long()) for x, y in W.words()])
     state = [torch.zeros(s["layers"], s["batch"], s["hidden"]) for _ in range(2)]
-    count = [0]
 
     def step():
-        x, y = data[count[0] % len(data)]
-        count[0] += 1
+        x, y = next(data)
         optimizer.zero_grad(set_to_none=True)
         error, h, c = model(x, y, state[0].detach(), state[1].detach())
         error.backward()
@@ -217,16 +215,7 @@ def eager(mode, threads, budget):
 
 
 def sizes(mode, threads, budget):
-    for exponent in range(1, 9):
-        x = torch.ones(10**exponent)
-        repeat = max(1, 10 ** (5 - exponent))
-
-        def step(x=x, repeat=repeat):
-            for _ in range(repeat):
-                y = x + x
-            return y
-
-        timing.measure(f"op_1e{exponent}", step, wait, budget / 4, per=repeat)
+    timing.sizes(torch.ones, wait, budget)
 
 
 def elementwise(mode, threads, budget):
@@ -270,16 +259,8 @@ class _Images(torch.utils.data.Dataset):
 
 
 def loader(mode, threads, budget):
-    import time
     batches = torch.utils.data.DataLoader(_Images(), batch_size=64, shuffle=True, drop_last=True)
-    best = 0.0
-    for _ in range(3):
-        began = time.perf_counter()
-        for _x, _y in batches:
-            continue
-        best = max(best, 16384 / (time.perf_counter() - began))
-    timing.report("loader", ms=16384 / best * 1e3, best_ms=16384 / best * 1e3,
-                  samples_per_second=best)
+    timing.loader(batches, wait)
 
 
 timing.main({"mlp_64": mlp(64), "mlp_512": mlp(512), "mlp_1": mlp(1), "mlp_8": mlp(8),
