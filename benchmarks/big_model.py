@@ -11,11 +11,14 @@ import argparse
 import json
 import os
 import secrets
-import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import jobs
 
 HERE = Path(__file__).resolve().parent
 LAYERS, UNITS, BATCH = 24, 2048, 4
@@ -23,23 +26,12 @@ LAYERS, UNITS, BATCH = 24, 2048, 4
 
 def worker(steps: int) -> None:
     """Train, and print what was seen as JSON."""
-    import numpy as np
+    import gluon_nets
 
     import minigluon as mx
 
-    nn = mx.gluon.nn
-    net = nn.HybridSequential()
-    for _ in range(LAYERS):
-        net.add(nn.Dense(UNITS, in_units=UNITS))
-    mx.random.seed(1)
-    net.initialize(mx.init.Xavier())
-    net.hybridize()
-    store = mx.kv.create("dist_sync")
-    trainer = mx.gluon.Trainer(net.collect_params(), "sgd",
-                               {"learning_rate": 0.1, "momentum": 0.9}, kvstore=store)
+    net, store, trainer, x, y = gluon_nets.dense_job(mx, LAYERS, UNITS, BATCH, 0.1)
     loss_of = mx.gluon.loss.L2Loss()
-    random = np.random.default_rng(store.rank)
-    x, y = (mx.nd.array(random.normal(size=(BATCH, UNITS)).astype("float32")) for _ in range(2))
     took, losses = [], []
     for _ in range(steps):
         begin = time.perf_counter()
@@ -58,21 +50,15 @@ def worker(steps: int) -> None:
 
 def main() -> None:
     """Start the roles, wait for them, and print a line for each."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.big_model", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("-n", type=int, default=4, help="workers")
-    parser.add_argument("-s", type=int, default=2, help="servers")
+    parser = jobs.parser("big_model", __doc__)
     parser.add_argument("--steps", type=int, default=3)
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
         worker(options.steps)
         return
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
     env = dict(os.environ, PYTHONPATH=str(HERE.parent), DMLC_PS_ROOT_URI="127.0.0.1",
-               DMLC_PS_ROOT_PORT=str(port), DMLC_NUM_WORKER=str(options.n),
+               DMLC_PS_ROOT_PORT=jobs.free_port(), DMLC_NUM_WORKER=str(options.n),
                DMLC_NUM_SERVER=str(options.s), MINIGLUON_JOB_TOKEN=secrets.token_hex(16))
     role = [sys.executable, "-m", "minigluon.kvstore.dist"]
     script = [sys.executable, str(HERE / "big_model.py"), "--worker", "--steps", str(options.steps)]

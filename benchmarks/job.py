@@ -12,7 +12,6 @@ import argparse
 import importlib
 import json
 import os
-import socket
 import statistics
 import subprocess
 import sys
@@ -20,13 +19,16 @@ import tempfile
 import time
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import jobs
+
 HERE = Path(__file__).resolve().parent
 BATCH, WARM = 64, 10
 
 
 def worker(name: str, steps: int) -> None:
     """What each worker does; its result is a file in JOB_RESULTS."""
-    sys.path.insert(0, str(HERE))
     import gluon_nets
     import workloads as W
 
@@ -83,11 +85,8 @@ def job(name: str, python: str, workers: int, servers: int, steps: int) -> dict[
 def _roles(name: str, python: str, workers: int, servers: int, command: list[str],
            own: dict[str, str]) -> None:
     """Start MXNet's roles and wait for the workers."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
     own.update(DMLC_PS_ROOT_URI="127.0.0.1", DMLC_NODE_HOST="127.0.0.1", PYTHONPATH="",
-               DMLC_PS_ROOT_PORT=str(port), DMLC_NUM_WORKER=str(workers),
+               DMLC_PS_ROOT_PORT=jobs.free_port(), DMLC_NUM_WORKER=str(workers),
                DMLC_NUM_SERVER=str(servers))
     serving = [python, "-c", f"import {name}"]
     roles = [("scheduler", serving), *[("server", serving)] * servers,
@@ -105,10 +104,7 @@ def _roles(name: str, python: str, workers: int, servers: int, command: list[str
 
 def main() -> None:
     """Run the jobs in turn and print medians and ratios."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.job", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("-n", type=int, default=4, help="workers")
-    parser.add_argument("-s", type=int, default=2, help="servers")
+    parser = jobs.parser("job", __doc__)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--worker", help=argparse.SUPPRESS)

@@ -23,6 +23,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import jobs
+
 HERE = Path(__file__).resolve().parent
 LAYERS, UNITS, BATCH = 6, 1024, 128
 WARM, STEPS = 6, 20
@@ -34,25 +38,15 @@ Span = tuple[str, float, float]
 
 def worker(folder: str) -> None:
     """Train, and leave the trace in `folder`."""
-    import numpy as np
+    import gluon_nets
 
     import minigluon as mx
     from minigluon.gluon import exchange
 
     if "OVERLAP_WHOLE" in os.environ:
         exchange._PIECE = 1 << 60
-    nn = mx.gluon.nn
-    net = nn.HybridSequential()
-    for _ in range(LAYERS):
-        net.add(nn.Dense(UNITS, activation="relu", in_units=UNITS))
-    net.initialize(mx.init.Xavier())
-    net.hybridize()
-    store = mx.kv.create("dist_sync")
-    trainer = mx.gluon.Trainer(net.collect_params(), "sgd",
-                               {"learning_rate": 0.01, "momentum": 0.9}, kvstore=store)
+    net, store, trainer, x, y = gluon_nets.dense_job(mx, LAYERS, UNITS, BATCH, 0.01, "relu")
     loss_of = mx.gluon.loss.L2Loss()
-    random = np.random.default_rng(store.rank)
-    x, y = (mx.nd.array(random.normal(size=(BATCH, UNITS)).astype("float32")) for _ in range(2))
     mx.profiler.set_config(filename=str(Path(folder, f"{store.rank}.json")),
                            profile_imperative=False)
     calls = mx.profiler.Domain("script")
@@ -183,10 +177,7 @@ def picture(step: dict[str, list[Span]]) -> str:
 
 def main() -> None:
     """Run the job in three ways, print the figures, write the pictures."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.overlap", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("-n", type=int, default=2, help="workers")
-    parser.add_argument("-s", type=int, default=1, help="servers")
+    parser = jobs.parser("overlap", __doc__, 2, 1)
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--trace", type=Path, help="write a Chrome trace of all workers")
     parser.add_argument("--svg", type=Path, help="draw a step of worker 0")

@@ -14,7 +14,6 @@ import importlib
 import json
 import os
 import resource
-import socket
 import statistics
 import subprocess
 import sys
@@ -23,6 +22,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import jobs
 
 HERE = Path(__file__).resolve().parent
 TIMES = {"rn50": 8, "1000x1KB": 15, "4KB": 300, "4MB": 40}
@@ -113,9 +116,7 @@ def job(name: str, python: str, tree: Path, options: argparse.Namespace, keys: s
     own["PYTHONPATH"] = str(tree) if name == "minigluon" else ""
     if name == "minigluon" and options.van:
         own["PS_VAN"] = options.van
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        own["DMLC_PS_ROOT_PORT"] = str(probe.getsockname()[1])
+    own["DMLC_PS_ROOT_PORT"] = jobs.free_port()
     times = options.times or TIMES[keys]
     command = [python, str(HERE / "rounds.py"), "--worker", name, "--keys", keys, "--comp", comp,
                "--times", str(times)]
@@ -158,10 +159,7 @@ def _server_memory(process: subprocess.Popen[bytes]) -> float:
 
 def main() -> None:
     """Run the jobs in turn; print each, then medians and ratios to MXNet."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.rounds", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("-n", type=int, default=4, help="workers")
-    parser.add_argument("-s", type=int, default=2, help="servers")
+    parser = jobs.parser("rounds", __doc__)
     parser.add_argument("--keys", default="rn50,1000x1KB,4KB", help="sets of keys")
     parser.add_argument("--comp", default="none", help="compressions, none or 2bit")
     parser.add_argument("--van", default="", help="PS_VAN of minigluon's jobs")
