@@ -148,16 +148,19 @@ def test_answers_may_go_to_other_arrays_over_the_memory_of_what_is_pushed():
         job.succeed(30)
 
 
-TWICE = """
+MOVED = """
 kv = mx.kv.create("dist_sync")
-shape = (900, 1000)
 kv.init("a", nd.zeros(shape))
 value, out = nd.zeros(shape), nd.zeros(shape)
-for turn in range(3):
+for turn in range(1, 4):
     value[:] = turn
     kv.push("a", value)
     kv.pull("a", out=out)
-    out.wait_to_read()
+    assert (out.asnumpy() == turn * kv.num_workers).all()
+"""
+TWICE = f"""
+shape = (900, 1000)
+{MOVED}
 value[:] = 1
 kv.barrier()
 if kv.rank == 0:
@@ -192,18 +195,11 @@ def test_what_is_pushed_twice_stays_until_both_are_added_up():
         job.succeed(40)
 
 
-SLOW = """
+SLOW = f"""
 import signal
 from minigluon.kvstore.dist.messages import Role
-kv = mx.kv.create("dist_sync")
 shape = (24576, 1024)
-kv.init("a", nd.zeros(shape))
-value, out = nd.zeros(shape), nd.zeros(shape)
-for turn in range(1, 4):
-    value[:] = turn
-    kv.push("a", value)
-    kv.pull("a", out=out)
-    assert (out.asnumpy() == turn).all()
+{MOVED}
 [server] = [m.pid for m in kv._client.members.values() if m.role is Role.SERVER]
 value[:] = 7
 os.kill(server, signal.SIGSTOP)  # most cannot leave
