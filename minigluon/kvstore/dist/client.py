@@ -194,7 +194,7 @@ class Client:
     def near(self, node: Node) -> bool:
         """Whether a node reads what it is sent where it lies, in memory that it shares with us."""
         peer = self._peers.get(node)
-        return (getattr(self.transport, "arena", None) is not None and peer is not None
+        return (self.transport.arena is not None and peer is not None
                 and self.transport.direct(peer))
 
     def wait(self, pending: Pending) -> Message:

@@ -17,7 +17,7 @@ from .messages import Message
 from .moving import Landing, Release
 from .plans import Array, Plan
 from .requests import Pending
-from .segments import address_of
+from .segments import Arena, address_of
 
 __all__ = ["Answer", "Lent", "awaited"]
 
@@ -127,7 +127,7 @@ class Lent:
         """Whether the arrays cannot be written yet."""
         return self.answer.reading is not None and not self.pending.ended
 
-    def take_back(self, arena: Any, others: Iterable[Lent]) -> bool:
+    def take_back(self, arena: Arena, others: Iterable[Lent]) -> bool:
         """Let the arrays be written again: the server goes on reading the pages it knows.
 
         Args:

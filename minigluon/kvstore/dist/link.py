@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from .segments import Arena
 from .wire import Frame
 
 __all__ = ["Closed", "Event", "Frame", "Opened", "Received", "Transport", "allocator",
@@ -46,8 +47,7 @@ Event = Opened | Received | Closed
 
 def allocator(transport: Transport) -> Callable[..., np.ndarray[Any, Any]]:
     """Makes arrays, of a shape and a type, that this transport sends with the least copying."""
-    arena = getattr(transport, "arena", None)
-    return np.empty if arena is None else arena.array
+    return np.empty if transport.arena is None else transport.arena.array
 
 
 def keep_memory(most: int) -> None:
@@ -61,7 +61,12 @@ def keep_memory(most: int) -> None:
 
 
 class Transport(Protocol):
-    """Carries frames. Used by one thread only, except for `wake`."""
+    """Carries frames. Used by one thread only, except for `wake`.
+
+    `arena` makes memory that peers of this host read where it lies; None if they cannot.
+    """
+
+    arena: Arena | None
 
     def listen(self, host: str, port: int) -> int:
         """Take connections at an address; port 0 picks one. The port."""

@@ -34,7 +34,7 @@ class MemoryTransport:
     """A Transport whose connections are queues; see `link.Transport`."""
 
     def __init__(self, network: MemoryNetwork) -> None:
-        self.network = network
+        self.network, self.arena = network, None
         self._events: deque[Event] = deque()
         self._ready = threading.Event()
         self._ends: dict[int, tuple[MemoryTransport, int]] = {}

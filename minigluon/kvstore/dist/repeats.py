@@ -146,7 +146,8 @@ class Repeats:
         try:
             while self._lent and now - self._lent[0].since > _PATIENCE:
                 lent = self._lent.popleft()
-                arena = self.store._client.transport.arena  # type: ignore[attr-defined]
+                arena = self.store._client.transport.arena
+                assert arena is not None  # where there is none nothing is lent
                 if lent.take_back(arena, self._lent) and lent.plan not in late:
                     late.append(lent.plan)
         finally:
@@ -157,7 +158,7 @@ class Repeats:
     def _landings(self, plan: Plan, outs: list[NDArray]) -> list[Landing | None]:
         """For each message, where its answer can appear."""
         client = self.store._client
-        if getattr(client.transport, "arena", None) is None:
+        if client.transport.arena is None:
             return [None] * len(plan.flats)
         return plan.landings(outs, client.give_back)
 
