@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import difflib
 import gc
 import json
 import os
@@ -176,6 +175,8 @@ def did_you_mean(name: str, options: Iterable[str]) -> str:
     >>> did_you_mean("kernal", ["kernel", "stride"])
     "; did you mean 'kernel'?"
     """
+    import difflib  # only errors ask for it
+
     by_lower = {option.lower(): option for option in options}
     close = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
     return f"; did you mean '{by_lower[close[0]]}'?" if close else ""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import glob
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from typing import BinaryIO
@@ -63,7 +62,7 @@ def replacing(fname: str, what: str) -> Iterator[BinaryIO]:
             with open(path, "wb") as file:
                 yield file
             return
-        draft = f"{_drafts(path)}{os.getpid()}-{secrets.token_hex(6)}.tmp"
+        draft = f"{_drafts(path)}{os.getpid()}-{os.urandom(6).hex()}.tmp"
         try:
             with _create(draft) as file:
                 yield file

@@ -175,6 +175,7 @@ class _Record(Operator):
                  attr_names: Sequence[str], **settings: Any) -> None:
         self._names, self._attrs = tuple(input_names), tuple(attr_names)
         super().__init__(name, body, **settings)
+        self._read_signature()
 
     def _read_signature(self) -> None:
         super()._read_signature()

@@ -4,7 +4,6 @@ Every device has a stream of its own. Unseeded runs differ; ``seed`` makes all l
 """
 from __future__ import annotations
 
-import secrets
 from typing import Any
 
 import numpy as np
@@ -12,17 +11,12 @@ import numpy as np
 from . import ndarray as nd
 from .base import ArgumentValueError
 from .context import Context
-from .device import device_of, seed_all
+from .device import device_of, fresh_seed, seed_all
 
 __all__ = ["host_generator", "seed"]
 
-
-
-def _stream(number: int) -> np.random.Generator:
-    return np.random.Generator(np.random.Philox(number & (2**63 - 1)))
-
-
-_host = [_stream(secrets.randbits(63))]
+_seed = fresh_seed()
+_host: dict[int, np.random.Generator] = {}  # seed -> its stream, made when first drawn from
 
 
 def seed(seed_state: int, ctx: Context | str = "all") -> None:
@@ -46,13 +40,19 @@ def seed(seed_state: int, ctx: Context | str = "all") -> None:
         return
     if ctx != "all":
         raise ArgumentValueError(f"random.seed: ctx: expected 'all' or a Context, got {ctx!r}")
-    _host[0] = _stream(number)
+    global _seed
+    _seed = number & (2**63 - 1)
+    _host.clear()
     seed_all(number)
 
 
 def host_generator() -> np.random.Generator:
     """The host's own stream, for shuffling samples; ``seed`` restarts it."""
-    return _host[0]
+    number = _seed
+    stream = _host.get(number)
+    if stream is None:
+        stream = _host.setdefault(number, np.random.Generator(np.random.Philox(number)))
+    return stream
 
 
 def __getattr__(name: str) -> Any:

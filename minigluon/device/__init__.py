@@ -6,14 +6,14 @@ operators. It knows no operator's meaning; operators know no device; they meet i
 from __future__ import annotations
 
 import importlib
-import secrets
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..context import Context
 
-__all__ = ["Device", "Kernel", "device_of", "gpu_memory_info", "kernel", "kernels_of", "num_gpus",
-           "seed_all"]
+__all__ = ["Device", "Kernel", "device_of", "fresh_seed", "gpu_memory_info", "kernel", "kernels_of",
+           "num_gpus", "seed_all"]
 
 Kernel = tuple[Callable[..., bool] | None, Callable[..., Any]]
 
@@ -51,11 +51,12 @@ class Device:
 
     Attributes:
         ctx: the context it serves. type: device type used for kernels ('cpu', 'gpu').
-        xp: the array module (numpy or cupy). rng: its random generator.
+        xp: the array module (numpy or cupy).
     """
 
     type: str
     xp: Any
+    _streams: dict[str, Any]
 
     def __init__(self, ctx: Context) -> None:
         self.ctx = ctx
@@ -66,7 +67,19 @@ class Device:
 
     def seed(self, seed: int) -> None:
         """Restart this device's random stream; equal seeds repeat all later draws."""
-        self.rng = self.generator(seed)
+        self._seed, self._streams = seed, {}
+
+    @property
+    def rng(self) -> Any:
+        """The random generator of NumPy's bodies, made when first drawn from.
+
+        To load NumPy's generators takes a tenth of what `import minigluon` takes; native kernels
+        and programs that draw nothing need none.
+        """
+        try:
+            return self._streams["rng"]
+        except KeyError:
+            return self._streams.setdefault("rng", self.generator(self._seed))
 
     def generator(self, seed: int) -> Any:
         """A random generator of this device's array module."""
@@ -126,6 +139,11 @@ def gpu_memory_info(device_id: int = 0) -> tuple[int, int]:
     return free, total
 
 
+def fresh_seed() -> int:
+    """A seed that nobody can foresee."""
+    return int.from_bytes(os.urandom(8), "little") >> 1
+
+
 def seed_all(seed: int) -> None:
     """Restart the random stream of every device, also of those that are first used later."""
     global _common_seed
@@ -136,5 +154,5 @@ def seed_all(seed: int) -> None:
 
 def _seed_of(ctx: Context) -> int:
     if _common_seed is None:
-        return secrets.randbits(63)
+        return fresh_seed()
     return (_common_seed + ctx.device_id * _SPREAD) & (2**63 - 1)

@@ -2,12 +2,9 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import importlib
 import math
 import os
-import secrets
-import shutil
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -184,6 +181,8 @@ def check_sha1(filename: str, sha1_hash: str) -> bool:
     ...     check_sha1(file.name, "da39a3ee5e6b4b0d3255bfef95601890afd80709")
     True
     """
+    import hashlib  # it, shutil and ssl take longer to import than the rest of gluon
+
     digest = hashlib.sha1()
     with open(filename, "rb") as file:
         while chunk := file.read(1 << 20):
@@ -245,7 +244,7 @@ def download(
         return fname
     os.makedirs(os.path.dirname(os.path.abspath(fname)), exist_ok=True)
     for left in range(retries, -1, -1):
-        draft = f"{fname}.{secrets.token_hex(8)}"
+        draft = f"{fname}.{os.urandom(8).hex()}"
         try:
             _fetch(url, draft, verify_ssl)
             if not _right(draft, sha1_hash):
@@ -284,7 +283,8 @@ def _fetch(url: str, fname: str, verify_ssl: bool) -> None:
     try:
         requests = importlib.import_module("requests")
     except ImportError:
-        import ssl  # these two take longer to import than the rest of gluon
+        import shutil
+        import ssl
         import urllib.request
 
         context = None if verify_ssl else ssl._create_unverified_context()

@@ -40,6 +40,7 @@ class GraphOperator(Operator):
     def __init__(self, graph: CompiledGraph, body: Any, **settings: Any) -> None:
         self._graph = graph
         super().__init__(graph.name, body, **settings)
+        self._read_signature()
         self.direct = graph._run
 
     def _read_signature(self) -> None:

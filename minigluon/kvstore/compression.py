@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,8 +28,7 @@ CODECS = ("", "1bit", "2bit")
 _FROM = {1: -math.inf, 2: 0.0}  # thresholds have to be above
 
 
-@dataclass(frozen=True, slots=True)
-class Codec:
+class Codec(NamedTuple):
     """How gradients are quantised.
 
     Args:
@@ -111,8 +109,7 @@ def packed_size(number: int, size: int) -> int:
     return -(-size // each) * 4
 
 
-@dataclass(frozen=True, slots=True)
-class Packed:
+class Packed(NamedTuple):
     """An array in codes."""
 
     codec: Codec

@@ -63,7 +63,7 @@ def function(
             return call(find(kwargs), args, kwargs)
 
     operator_function.__name__ = operator_function.__qualname__ = name
-    operator_function.__doc__ = _help(op.doc)
+    operator_function.__doc__ = _help(op.body.__doc__ or "")
     operator_function.__signature__ = _shown(op, extra)  # type: ignore[attr-defined]
     operator_function.operator = op  # type: ignore[attr-defined]
     return operator_function

@@ -35,9 +35,17 @@ _IDLE: dict[str, tuple[Any, ...]] = {
 registry: dict[str, Operator] = {}
 
 
+def _argument_names(function: Callable[..., Any]) -> tuple[str, ...]:
+    """Names of a function's positional arguments, at a tenth of the cost of a Signature."""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return tuple(inspect.signature(function).parameters)
+    return tuple(code.co_varnames[:code.co_argcount])
+
+
 def _shape_rule(name: str, infer: InferShape) -> InferShape:
     """`infer` as ``rule(shapes, attrs, outs=None)``, whose errors name the operator."""
-    takes_outs = "outs" in inspect.signature(infer).parameters
+    takes_outs = "outs" in _argument_names(infer)
 
     def rule(shapes: Shapes, attrs: Attrs, outs: Shapes | None = None) -> tuple[Shapes, Shapes]:
         try:
@@ -61,6 +69,13 @@ def _annotation(text: Any, scope: dict[str, Any]) -> Any:
     if key not in _annotations:
         _annotations[key] = eval(text, scope)  # our own source, as typing.get_type_hints would
     return _annotations[key]
+
+
+# What an Operator reads from its body's signature: see Operator.__getattr__.
+_FROM_SIGNATURE = frozenset((
+    "attr_names", "defaults", "input_names", "needs_device", "needs_rng", "needs_service",
+    "needs_training", "optional_inputs", "parsers", "required", "signature", "variadic",
+))
 
 
 class Operator:
@@ -101,6 +116,19 @@ class Operator:
     forms: tuple[Any, ...] = ()
     programs: Any = None
 
+    attr_names: tuple[str, ...]
+    defaults: Attrs
+    input_names: tuple[str, ...]
+    needs_device: bool
+    needs_rng: bool
+    needs_service: bool
+    needs_training: bool
+    optional_inputs: set[str]
+    parsers: dict[str, Parser]
+    required: tuple[str, ...]
+    signature: inspect.Signature
+    variadic: bool
+
     def __init__(
         self,
         name: str,
@@ -122,7 +150,6 @@ class Operator:
     ) -> None:
         self.name = name
         self.body = body
-        self.doc = inspect.getdoc(body) or ""
         self.infer = _shape_rule(name, infer) if infer else None
         self.infer_dtype = infer_dtype
         self.gradient = gradient
@@ -136,46 +163,56 @@ class Operator:
         self.output_names = tuple(output_names)
         self.small_steps = small_steps
         self.gives_stored = gives_stored
-        self._read_signature()
         self.single = num_outputs == 1
+        self._shown: list[inspect.Parameter] | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        """What the signature says is read when it is first asked for.
+
+        A program uses a few dozen of the five hundred operators, and to read all of them would
+        be a tenth of the time that importing takes.
+        """
+        if name not in _FROM_SIGNATURE:
+            raise AttributeError(f"{type(self).__name__} has no attribute '{name}'")
+        self._read_signature()
+        return self.__dict__[name]
 
     def _read_signature(self) -> None:
         signature = inspect.signature(self.body)
         scope = self.body.__globals__
         arrays: list[str] = []
-        self.optional_inputs: set[str] = set()
-        self.variadic = False
-        self.defaults: Attrs = {}
+        optional: set[str] = set()
+        variadic = False
+        defaults: Attrs = {}
         required: list[str] = []
-        self.parsers: dict[str, Parser] = {}
-        self.attr_names: tuple[str, ...] = ()
+        parsers: dict[str, Parser] = {}
         services = []
         for parameter in list(signature.parameters.values())[1:]:
             if parameter.kind is parameter.VAR_POSITIONAL:
-                self.variadic = True
+                variadic = True
                 arrays.append(parameter.name)
             elif parameter.kind is not parameter.KEYWORD_ONLY:
                 arrays.append(parameter.name)
                 if parameter.default is None:
-                    self.optional_inputs.add(parameter.name)
+                    optional.add(parameter.name)
             elif parameter.name in _SERVICES and parameter.default is parameter.empty:
                 services.append(parameter.name)
             else:
                 annotation = _annotation(parameter.annotation, scope)
-                self.parsers[parameter.name] = parser_for(self.name, parameter.name, annotation)
+                parsers[parameter.name] = parser_for(self.name, parameter.name, annotation)
                 if parameter.default is parameter.empty:
                     required.append(parameter.name)
                 else:
-                    self.defaults[parameter.name] = parameter.default
-        self.input_names = tuple(arrays)
-        self.required = tuple(required)
-        self.attr_names = tuple(self.parsers)
+                    defaults[parameter.name] = parameter.default
+        # whole values only from here on: another thread may be reading
+        self.optional_inputs, self.variadic = optional, variadic
+        self.defaults, self.required, self.parsers = defaults, tuple(required), parsers
+        self.input_names, self.attr_names = tuple(arrays), tuple(parsers)
         self.needs_rng = "rng" in services
         self.needs_training = "training" in services
         self.needs_device = "device" in services
         self.needs_service = bool(services)
         self.signature = signature
-        self._shown: list[inspect.Parameter] | None = None
 
     def __repr__(self) -> str:
         return f"<operator {self.name}>"
@@ -192,6 +229,11 @@ class Operator:
     def visible(self, attrs: Attrs) -> int:
         """How many of the outputs a user sees; the rest serve the gradient."""
         return self._visible(attrs) if callable(self._visible) else self._visible
+
+    @property
+    def doc(self) -> str:
+        """The body's text, without the indentation."""
+        return inspect.getdoc(self.body) or ""
 
     @property
     def names_inputs(self) -> bool:

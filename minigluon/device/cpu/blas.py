@@ -7,10 +7,11 @@ by spinning; beside the kernels' own threads that made a step of a language mode
 from __future__ import annotations
 
 import ctypes
+import glob
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 
@@ -23,9 +24,9 @@ _SUFFIXES = ("64_", "")
 @cache
 def _controls() -> tuple[Callable[[], int], Callable[[int], None]] | None:
     """(get, set) of the number of threads; None where NumPy's BLAS is not an OpenBLAS we find."""
-    wheel = Path(np.__file__).parent.parent / "numpy.libs"
-    for path in sorted(wheel.glob("*openblas*")):
-        library = ctypes.CDLL(str(path))
+    wheel = os.path.join(os.path.dirname(os.path.dirname(np.__file__)), "numpy.libs")
+    for path in sorted(glob.glob(os.path.join(glob.escape(wheel), "*openblas*"))):
+        library = ctypes.CDLL(path)
         for prefix in _PREFIXES:
             for suffix in _SUFFIXES:
                 get = getattr(library, f"{prefix}_get_num_threads{suffix}", None)

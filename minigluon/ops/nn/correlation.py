@@ -6,9 +6,8 @@ so that copies run over long stretches and one matrix product does the arithmeti
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..attrs import Shape
 from ..operator import Attrs
@@ -21,8 +20,7 @@ __all__ = ["Geometry", "backward_data", "backward_weight", "forward", "geometry_
 _CHUNK = 1 << 19  # elements of the window matrix built at once: it should stay in the cache
 
 
-@dataclass(frozen=True)
-class Geometry:
+class Geometry(NamedTuple):
     """The attributes of one convolution, complete for each axis."""
 
     kernel: tuple[int, ...]
@@ -51,7 +49,7 @@ class Geometry:
 
     def with_pad(self, pad: tuple[int, ...]) -> Geometry:
         """The same with another padding."""
-        return replace(self, pad=pad)
+        return self._replace(pad=pad)
 
     @property
     def pointwise(self) -> bool:

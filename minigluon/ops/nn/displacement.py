@@ -6,8 +6,7 @@ Networks", 2015, section 3).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...base import ArgumentValueError, ShapeError
 from ..operator import Attrs, operator
@@ -19,8 +18,7 @@ Array = Any
 Box = tuple[slice, ...]
 
 
-@dataclass(frozen=True)
-class _Plan:
+class _Plan(NamedTuple):
     """Where the windows lie in the padded images."""
 
     kernel: int

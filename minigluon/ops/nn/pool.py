@@ -6,9 +6,8 @@ each the other's derivative: gradients of any order stay within them.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from ...base import ArgumentValueError, NotForThisError, ShapeError
 from ..attrs import Shape
@@ -22,8 +21,7 @@ Kind = Literal["max", "avg", "sum", "lp"]
 Convention = Literal["valid", "full", "same"]
 
 
-@dataclass(frozen=True)
-class _Window:
+class _Window(NamedTuple):
     """Attributes of one pooling call for data of known shape, complete for each axis."""
 
     kernel: tuple[int, ...]
