@@ -153,7 +153,9 @@ NB_MODULE(_core, m) {
   m.def("pool_limit", &pool_limit, nb::arg("bytes"));
   m.attr("core") = nb::steal(PyCapsule_New(const_cast<Core*>(&kCore), kCoreCapsule, nullptr));
   enter_memory(m.ptr());
-  enter_eager(m.ptr());
+  enter_pairs(m.ptr());
+  enter_tape(m.ptr());
+  enter_steps(m.ptr());
   enter_kvstore(m.ptr());
   enter_walk(m.ptr());
   enter_programs(m.ptr());

@@ -81,7 +81,9 @@ class Pooled {
 void enter_memory(PyObject* module);
 // Enters the functions of the parameter server (kvstore/kvstore.cpp).
 void enter_kvstore(PyObject* module);
-void enter_eager(PyObject* module);
+void enter_tape(PyObject* module);
+void enter_pairs(PyObject* module);
+void enter_steps(PyObject* module);
 void enter_walk(PyObject* module);
 void enter_programs(PyObject* module);
 void enter_updates(PyObject* module);

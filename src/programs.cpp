@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "eager.h"
+#include "eager/eager.h"
 #include "pyprogram.h"
 
 namespace mg {

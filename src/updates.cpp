@@ -11,7 +11,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include "eager.h"
+#include "eager/eager.h"
 #include "engine/ahead.h"
 #include "kernels/update.h"
 #include "parallel.h"

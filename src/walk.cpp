@@ -10,7 +10,7 @@
 
 #include <nanobind/nanobind.h>
 
-#include "eager.h"
+#include "eager/eager.h"
 #include "engine/ahead.h"
 
 namespace nb = nanobind;

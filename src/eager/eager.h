@@ -1,4 +1,8 @@
-// The objects of the eager short path, as C++ sees them.
+// The short path of eager calls: NDArray's memory layout, + - * / on small arrays, prepared Steps
+// of an operator by the types and shapes of its inputs, and what recording writes down.
+//
+// Everything here answers "not for me" (NotImplemented, None) for whatever is unusual; the Python
+// side then does the same by the general way, so this room decides speed and never meaning.
 #pragma once
 
 #include <cstring>
@@ -30,6 +34,12 @@ using TapeEntry = Row<7>;
 enum { kEntry, kIndex };
 using TapeOutput = Row<2>;
 
+// This thread's flags (zero where it has set none).
+struct Flags {
+  bool recording, training;
+};
+extern __thread Flags flags;  // not thread_local: nothing is to be initialised at a first use
+
 extern PyTypeObject* ndarray_type;   // the class NDArray itself, once it is known
 extern PyTypeObject* np_array_type;  // the class np.ndarray, once its room is loaded
 extern PyTypeObject* leaf_type;
@@ -56,5 +66,17 @@ inline bool same_shape(PyArrayObject* a, PyArrayObject* b) {
   return ndim == PyArray_NDIM(b) &&
          std::memcmp(PyArray_DIMS(a), PyArray_DIMS(b), ndim * sizeof(npy_intp)) == 0;
 }
+
+// `function(ctx)` gives the Device of a context.
+void set_device_of(PyObject* function);
+// The class of what is computed of these: NumPy's if one of them is.
+PyTypeObject* class_for(PyObject* const* inputs, Py_ssize_t count);
+// An NDArray; steals `data`.
+PyObject* wrap(PyTypeObject* type, PyObject* data, PyObject* ctx);
+// Whether the tape follows an array.
+bool is_tracked(PyObject* array);
+// Hang Output(entry, i) on `arrays`; `raws` are all outputs. Takes borrowed references.
+bool remember(PyObject* op, PyObject* attrs, PyObject* const* inputs, Py_ssize_t count,
+              PyObject* const* arrays, Py_ssize_t shown, PyObject* const* raws, Py_ssize_t made);
 
 }  // namespace mg
