@@ -146,6 +146,54 @@ def test_one_image_keeps_nan_and_infinity_where_they_belong() -> None:
     np.testing.assert_array_equal(np.isinf(got), np.isinf(want))
 
 
+@core
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize(("batch", "size", "channels", "filters", "pad"), [
+    (3, (8, 8), 32, 32, (1, 1)),
+    (2, (9, 7), 48, 80, (0, 2)),
+    (2, (10, 10), 64, 128, (1, 1)),
+    (4, (13, 12), 96, 32, (2, 0)),
+    (12, (4, 4), 48, 144, (1, 1)),  # more filters than tiles
+    (30, (3, 4), 32, 176, (1, 1)),
+    (48, (4, 3), 144, 64, (0, 1)),
+])
+def test_fewer_products(batch: int, size: tuple[int, int], channels: int, filters: int,
+                        pad: tuple[int, int], count: int) -> None:
+    """conv_winograd.cpp, no less exact than the plain body."""
+    attrs = {"kernel": (3, 3), "num_filter": filters, "layout": "NHWC/OIHW", "pad": pad}
+    x, w, bias = _arrays(batch, channels, size, filters, (3, 3), layout="NHWC/OIHW")
+    dy = normal(*registry["Convolution"].body(np, x, w, bias, **registry["Convolution"].parse(
+        attrs)).shape, seed=1)
+    with threads(count):
+        for op, arrays in (("Convolution", [x, w, bias]), ("_conv_grad_data", [dy, w, x]),
+                           ("_conv_grad_weight", [dy, x, w])):
+            step, [plain] = step_for(op, arrays, attrs)
+            exact = registry[op].body(np, *(array.astype("float64") for array in arrays),
+                                      **registry[op].parse(attrs))
+            [got] = step(arrays)
+            scale = np.abs(exact).max()
+            assert np.abs(got - exact).max() < 1.5e-6 * scale
+            np.testing.assert_allclose(got / scale, plain / scale, rtol=0, atol=3e-6)
+            np.testing.assert_array_equal(step(arrays)[0], got)
+
+
+@core
+def test_fewer_products_keep_nan_and_infinity_near_where_they_belong() -> None:
+    """Within the results of a tile, 2 x 2, one that is not finite may be nan."""
+    x, w, _ = _arrays(4, 32, (8, 8), 32, (3, 3), layout="NHWC/OIHW")
+    x[1, 2, 3, 4], x[2, 7, 7, 0] = np.nan, np.inf
+    attrs = {"kernel": (3, 3), "num_filter": 32, "no_bias": True, "pad": (1, 1),
+             "layout": "NHWC/OIHW"}
+    step, [want] = step_for("Convolution", [x, w], attrs)
+    with np.errstate(invalid="ignore"):
+        [got] = step([x, w])
+    lost = ~np.isfinite(want)
+    assert not np.isfinite(got[lost]).any()
+    tiles = lost.reshape(4, 4, 2, 4, 2, 32).any(axis=(2, 4), keepdims=True)
+    near = np.broadcast_to(tiles, (4, 4, 2, 4, 2, 32)).reshape(want.shape)
+    np.testing.assert_allclose(got[~near], want[~near], rtol=0, atol=1e-4)
+
+
 @onednn
 def test_two_threads_give_the_same() -> None:
     attrs = {"kernel": (3, 3), "pad": (1, 1), "num_filter": 32}
