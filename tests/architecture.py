@@ -229,7 +229,7 @@ def _through_the_door(module: Module, item: Import, known: dict[str, Module]) ->
 
 def _check_guest(module: Module, item: Import) -> Iterator[str]:
     name = item.target.split(".")[0]
-    if name in sys.stdlib_module_names:
+    if name in sys.stdlib_module_names or (item.for_types and name == "typing_extensions"):
         return
     if name not in GUESTS:
         yield f"imports {item.target}, which is no dependency of {PACKAGE}"

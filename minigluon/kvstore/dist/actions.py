@@ -1,38 +1,33 @@
 """What the pure state machines ask the loop around them to do."""
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from .messages import Abort, Message
+from .record import Record
 
 __all__ = ["Action", "Fatal", "Limits", "Log", "Refusal", "Run", "Send", "Stop"]
 
 
-@dataclass(frozen=True, slots=True)
-class Send:
+class Send(Record):
     """Send a message to the process with that uid."""
 
     to: str
     message: Message
 
 
-@dataclass(frozen=True, slots=True)
-class Log:
+class Log(Record):
     """Tell the people who watch (`level`: 'info' only with PS_VERBOSE, 'warning', 'error')."""
 
     level: str
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Stop:
+class Stop(Record):
     """Let what was sent go out, then end with that exit code."""
 
     code: int
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(Record):
     """Have the process do something with the body of a command; MXNet's number says what."""
 
     head: int
@@ -54,8 +49,7 @@ class Fatal(Exception):
         self.abort = abort
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Record):
     """How long things may take, in seconds.
 
     Args:

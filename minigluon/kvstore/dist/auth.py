@@ -17,8 +17,8 @@ import hmac
 import os
 import struct
 from collections import OrderedDict
-from dataclasses import dataclass, field
 
+from .record import Record, field
 from .wire import VERSION
 
 __all__ = ["ClientHandshake", "Gate"]
@@ -91,8 +91,7 @@ class ClientHandshake:
         return None
 
 
-@dataclass
-class Gate:
+class Gate(Record, frozen=False):
     """The end that listens: which connections have proved themselves.
 
     Args:

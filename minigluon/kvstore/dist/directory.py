@@ -7,17 +7,15 @@ about shape or type hears it at `init`, not a thousand steps later.
 """
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from .actions import Action, Send
 from .messages import Declare, ErrorReply, KeySpec, Placed, Placement
 from .placement import Placer
+from .record import Record, field
 
 __all__ = ["Directory", "Waiting"]
 
 
-@dataclass
-class _Entry:
+class _Entry(Record, frozen=False):
     spec: KeySpec
     store_type: str
     placement: Placement
@@ -25,8 +23,7 @@ class _Entry:
     ready: bool = False
 
 
-@dataclass(frozen=True)
-class Waiting:
+class Waiting(Record):
     """A worker whose declaration cannot be answered yet."""
 
     uid: str
@@ -35,8 +32,7 @@ class Waiting:
     since: float
 
 
-@dataclass
-class Directory:
+class Directory(Record, frozen=False):
     """Keys of all stores.
 
     Args:

@@ -7,19 +7,18 @@ import os
 import socket
 import struct
 import threading
-from dataclasses import dataclass
 
 from ...base import AuthenticationError, KVStoreError, NotForThisError, env_float, env_int
 from .actions import Limits
 from .messages import Role
+from .record import Record
 
 __all__ = ["Job", "listen_host", "read_environment", "resolve", "scheduler_bind_host"]
 
 RESOLVE_LIMIT = 4.0
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(Record):
     """One job as this process sees it.
 
     Args:

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from .batches import Arrival
 from .messages import Message
 from .moving import Landing, Release
 from .plans import Array, Plan
+from .record import Record
 from .requests import Pending
 from .segments import Arena, address_of
 
@@ -113,8 +113,7 @@ def _scatter(flat: Any, targets: list[Array]) -> None:
         at += target.size
 
 
-@dataclass
-class Lent:
+class Lent(Record, frozen=False):
     """Numbers of a message that are not copied: a server may be reading them until it answers."""
 
     since: float

@@ -3,11 +3,11 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
+from .record import Record
 from .segments import Arena
 from .wire import Frame
 
@@ -15,15 +15,13 @@ __all__ = ["Closed", "Event", "Frame", "Opened", "Received", "Transport", "alloc
            "keep_memory"]
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
+class Opened(Record):
     """A connection stands: proved, both ways. May come again after a short interruption."""
 
     peer: int
 
 
-@dataclass(frozen=True, slots=True)
-class Received:
+class Received(Record):
     """The frames of one message.
 
     `number` is not 0 where they lie in the sender's memory: `Transport.release` gives them back.
@@ -34,8 +32,7 @@ class Received:
     number: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Closed:
+class Closed(Record):
     """A connection is gone for good (one that was dialled: it could not be made anew either)."""
 
     peer: int

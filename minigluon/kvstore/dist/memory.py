@@ -4,17 +4,16 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 from .link import Closed, Event, Frame, Opened, Received
+from .record import Record, field
 
 __all__ = ["MemoryNetwork", "MemoryTransport"]
 
 Tamper = Callable[[Sequence[Frame]], list[Sequence[Frame]]]
 
 
-@dataclass
-class MemoryNetwork:
+class MemoryNetwork(Record, frozen=False):
     """Where memory transports find each other.
 
     Args:

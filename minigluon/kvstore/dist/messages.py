@@ -1,4 +1,4 @@
-"""What the roles of a job say to each other: plain frozen dataclasses, no bytes and no sockets.
+"""What the roles of a job say to each other: plain records, no bytes and no sockets.
 
 Two groups. *Control* messages hold plain values and travel as JSON (`wire.py`). *Array* messages
 (`Init Push Pull PushPull Values`) hold `Item`s, each one part of one key, and travel as a binary
@@ -6,11 +6,12 @@ header and raw buffers. Requests carry `seq`, which is unique per sender; the an
 """
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+
+from .record import Record, field
 
 __all__ = [
     "ARRAY_MESSAGES",
@@ -78,8 +79,7 @@ class Role(IntEnum):
     WORKER = 2
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Node:
+class Node(NamedTuple):
     """A role and a rank: who somebody is.
 
     >>> str(Node(Role.WORKER, 1)), str(SCHEDULER), str(Node(Role.SERVER, -1))  # no rank yet
@@ -98,8 +98,7 @@ SCHEDULER = Node(Role.SCHEDULER, 0)
 BUNDLE = 1 << 31  # an item with such a key stands for the parts that a `Bundle` has named
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(Record):
     """One process of the job as the scheduler's roster knows it (`port` 0: it does not listen)."""
 
     role: Role
@@ -120,8 +119,7 @@ class Member:
         return f"{self.node} ({place}, pid {self.pid})"
 
 
-@dataclass(frozen=True, slots=True)
-class KeySpec:
+class KeySpec(Record):
     """A key as a worker declares it: what all workers have to agree on."""
 
     key: int | str
@@ -129,8 +127,7 @@ class KeySpec:
     dtype: str
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(Record):
     """Where a key lives: `servers[i]` holds part i, elements `bounds[i]` to `bounds[i + 1]`."""
 
     key: int | str
@@ -141,8 +138,7 @@ class Placement:
     servers: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Stall:
+class Stall(Record):
     """One wait that lasts: a key, its step, who is missing, and for how many seconds."""
 
     key: str
@@ -159,8 +155,7 @@ def workers(ranks: tuple[int, ...]) -> str:
     return f"worker{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))}"
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(Record):
     """One part of one key, with or without its numbers.
 
     Args:
@@ -173,13 +168,15 @@ class Item:
         codec: number of the codec (`kvstore.compression`) in whose codes the numbers are.
     """
 
+    silent = frozenset({"data"})
+
     key: int
     part: int
     start: int
     stop: int
     dtype: str
     shape: tuple[int, ...]
-    data: np.ndarray[Any, Any] | None = field(default=None, compare=False, repr=False)
+    data: np.ndarray[Any, Any] | None = None
     codec: int = 0
 
     def holding(self, data: np.ndarray[Any, Any] | None) -> Item:
@@ -188,15 +185,13 @@ class Item:
                     self.codec)
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(Record):
     """Base of all messages; `seq` numbers requests, and answers repeat it."""
 
     kind: ClassVar[int] = 0
     seq: int = 0
 
 
-@dataclass(frozen=True, slots=True)
 class Refused(Message):
     """The peer is not let in, and why (also after the token was accepted: wrong roster entry)."""
 
@@ -204,7 +199,6 @@ class Refused(Message):
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
 class Register(Message):
     """First words to the scheduler: who I am, where I listen, which rank I would like."""
 
@@ -219,7 +213,6 @@ class Register(Message):
     expects: tuple[int, int] = (0, 0)
 
 
-@dataclass(frozen=True, slots=True)
 class Roster(Message):
     """The job is complete: your rank, and everybody."""
 
@@ -228,7 +221,6 @@ class Roster(Message):
     members: tuple[Member, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
 class Attach(Message):
     """First words of a worker to a server: which roster entry is talking."""
 
@@ -238,14 +230,12 @@ class Attach(Message):
     incarnation: int = 0
 
 
-@dataclass(frozen=True, slots=True)
 class Attached(Message):
     """The server knows this worker; requests may follow."""
 
     kind: ClassVar[int] = 5
 
 
-@dataclass(frozen=True, slots=True)
 class Heartbeat(Message):
     """I am alive, and this far."""
 
@@ -254,14 +244,12 @@ class Heartbeat(Message):
     key: str = ""
 
 
-@dataclass(frozen=True, slots=True)
 class Ping(Message):
     """Nothing but a test of the connection."""
 
     kind: ClassVar[int] = 7
 
 
-@dataclass(frozen=True, slots=True)
 class Barrier(Message):
     """Wait for all workers to say the same; `number` counts the barriers of this worker."""
 
@@ -269,14 +257,12 @@ class Barrier(Message):
     number: int = 0
 
 
-@dataclass(frozen=True, slots=True)
 class BarrierDone(Message):
     """All workers are there."""
 
     kind: ClassVar[int] = 9
 
 
-@dataclass(frozen=True, slots=True)
 class Declare(Message):
     """Keys this worker initialises in store number `store`; `whole` keeps each on one server."""
 
@@ -287,7 +273,6 @@ class Declare(Message):
     keys: tuple[KeySpec, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
 class Placed(Message):
     """Answer to `Declare`: where the keys live."""
 
@@ -295,7 +280,6 @@ class Placed(Message):
     keys: tuple[Placement, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
 class Initialised(Message):
     """Worker 0 to the scheduler: the servers hold the first value of these keys."""
 
@@ -303,7 +287,6 @@ class Initialised(Message):
     idents: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
 class SetOptimizer(Message):
     """The update rule of a store: name and settings, or (flagged) a class by cloudpickle."""
 
@@ -314,7 +297,6 @@ class SetOptimizer(Message):
     pickled: str = ""
 
 
-@dataclass(frozen=True, slots=True)
 class UpdateSettings(Message):
     """Settings of the update rule that changed (learning rate, ...), from the next push on."""
 
@@ -323,7 +305,6 @@ class UpdateSettings(Message):
     settings: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
 class SaveStates(Message):
     """Ask a server for the optimizer states of its parts."""
 
@@ -331,7 +312,6 @@ class SaveStates(Message):
     store: int = 0
 
 
-@dataclass(frozen=True, slots=True)
 class Leave(Message):
     """This worker makes no more steps in that store.
 
@@ -343,28 +323,24 @@ class Leave(Message):
     counted_out: bool = False
 
 
-@dataclass(frozen=True, slots=True)
 class Goodbye(Message):
     """This process is done and leaves in order."""
 
     kind: ClassVar[int] = 17
 
 
-@dataclass(frozen=True, slots=True)
 class Farewell(Message):
     """Answer to `Goodbye`: everything you sent has arrived; you may close."""
 
     kind: ClassVar[int] = 18
 
 
-@dataclass(frozen=True, slots=True)
 class Shutdown(Message):
     """Scheduler to servers: all workers have left."""
 
     kind: ClassVar[int] = 19
 
 
-@dataclass(frozen=True, slots=True)
 class Abort(Message):
     """The job has failed: why, whose fault, and the exit code it means.
 
@@ -390,7 +366,6 @@ class Abort(Message):
         return Node(self.role, self.rank)
 
 
-@dataclass(frozen=True, slots=True)
 class ErrorReply(Message):
     """A request was refused; nothing was changed."""
 
@@ -399,7 +374,6 @@ class ErrorReply(Message):
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
 class PeerGone(Message):
     """Somebody lost the connection to a peer, and what is known of its last deed."""
 
@@ -416,14 +390,12 @@ class PeerGone(Message):
         return Node(self.role, self.rank)
 
 
-@dataclass(frozen=True, slots=True)
 class StallQuery(Message):
     """Scheduler to servers: which waits are open?"""
 
     kind: ClassVar[int] = 23
 
 
-@dataclass(frozen=True, slots=True)
 class StallReport(Message):
     """Server to scheduler: the waits that are open."""
 
@@ -431,14 +403,12 @@ class StallReport(Message):
     stalls: tuple[Stall, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
 class Stats(Message):
     """Ask for counters."""
 
     kind: ClassVar[int] = 25
 
 
-@dataclass(frozen=True, slots=True)
 class StatsReply(Message):
     """Counters by name."""
 
@@ -446,7 +416,6 @@ class StatsReply(Message):
     counters: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
 class Drop(Message):
     """Forget these keys: they have moved to another server."""
 
@@ -454,7 +423,6 @@ class Drop(Message):
     idents: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
 class SetCompression(Message):
     """This worker's pushes in that store come in such codes, from the next one on."""
 
@@ -464,7 +432,6 @@ class SetCompression(Message):
     threshold: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
 class Command(Message):
     """An order to a server, as MXNet numbers them; what it does depends on `head` (commands.py)."""
 
@@ -474,7 +441,6 @@ class Command(Message):
     body: str = ""
 
 
-@dataclass(frozen=True, slots=True)
 class CountDead(Message):
     """How many processes of these roles has the scheduler not heard of for so many seconds?"""
 
@@ -483,7 +449,6 @@ class CountDead(Message):
     seconds: float = 60.0
 
 
-@dataclass(frozen=True, slots=True)
 class Report(Message):
     """Server to scheduler, now and then: its counters, and the waits that are open."""
 
@@ -492,14 +457,12 @@ class Report(Message):
     stalls: tuple[Stall, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
 class Ack(Message):
     """A request is done (a push: applied)."""
 
     kind: ClassVar[int] = 40
 
 
-@dataclass(frozen=True, slots=True)
 class Init(Message):
     """First values; `names` are the keys in words and `store_type` how they are merged."""
 
@@ -510,7 +473,6 @@ class Init(Message):
     items: tuple[Item, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
 class Push(Message):
     """Gradients; answered by `Ack` when applied."""
 
@@ -518,7 +480,6 @@ class Push(Message):
     items: tuple[Item, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
 class Pull(Message):
     """Ask for values; answered by `Values` that include all this worker pushed before."""
 
@@ -526,7 +487,6 @@ class Pull(Message):
     items: tuple[Item, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
 class PushPull(Message):
     """Push and pull in one exchange; answered by `Values`."""
 
@@ -534,7 +494,6 @@ class PushPull(Message):
     items: tuple[Item, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
 class PushRows(Message):
     """Gradients of some rows (rows.py): two items for each part; answered by `Ack`."""
 
@@ -542,7 +501,6 @@ class PushRows(Message):
     items: tuple[Item, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
 class PullRows(Message):
     """Ask for some rows of parts by their numbers; answered by `Values`."""
 
@@ -550,7 +508,6 @@ class PullRows(Message):
     items: tuple[Item, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
 class Bundle(Message):
     """These parts, of one type, are from now on one item with the key `number`, end to end."""
 
@@ -559,7 +516,6 @@ class Bundle(Message):
     items: tuple[Item, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
 class Values(Message):
     """Values asked for."""
 
@@ -567,7 +523,6 @@ class Values(Message):
     items: tuple[Item, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
 class States(Message):
     """Optimizer states: `layout` says which items belong to which key and slot."""
 
@@ -576,7 +531,6 @@ class States(Message):
     items: tuple[Item, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
 class LoadStates(Message):
     """Optimizer states for a server to take over, laid out as in `States`."""
 

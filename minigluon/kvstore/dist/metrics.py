@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from .messages import Member, Role, Stall, workers
+from .record import Record, field
 
 __all__ = ["Endpoint", "Picture", "add_up"]
 
 
-@dataclass(frozen=True)
-class Picture:
+class Picture(Record):
     """A job at one moment, as the scheduler knows it.
 
     Args:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -75,7 +74,6 @@ def parts(placement: Placement) -> Iterator[tuple[int, Item]]:
         )
 
 
-@dataclass
 class Placer:
     """Hands out places, keeping the load of the servers even.
 
@@ -92,14 +90,10 @@ class Placer:
     (1,)
     """
 
-    servers: int
-    bound: int
-    slice: int = 0
-    load: list[int] = field(default_factory=list)
-    count: int = 0
-
-    def __post_init__(self) -> None:
-        self.load = [0] * self.servers
+    def __init__(self, servers: int, bound: int, slice: int = 0) -> None:
+        self.servers, self.bound, self.slice = servers, bound, slice
+        self.load = [0] * servers
+        self.count = 0
 
     def place(self, spec: KeySpec, whole: bool) -> Placement:
         """A number, bounds and servers for a new key."""

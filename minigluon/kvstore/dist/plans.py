@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from ...ndarray import NDArray
 from .batches import BATCH_BYTES, Home
 from .messages import Item, Node, Role
 from .moving import Landing, Moved, Release, Shown
+from .record import Record, field
 from .segments import PAGE
 
 __all__ = ["Array", "Flat", "Plan"]
@@ -22,8 +22,7 @@ _Stretch = tuple[list[int], list[int], str]  # which arrays lie side by side, th
 Array = np.ndarray[Any, Any]
 
 
-@dataclass
-class Flat:
+class Flat(Record, frozen=False):
     """One message: parts of keys that travel to one server as one array.
 
     Args:

@@ -10,7 +10,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ import numpy as np
 from ...base import KVStoreError, KVStoreTimeout, PeerLost
 from .link import Frame
 from .messages import ErrorReply, Message, Node
+from .record import Record, field
 
 __all__ = ["Answer", "Failure", "Pending", "Requests"]
 
@@ -27,8 +27,7 @@ _ROOM = 512 << 20  # bytes under way
 _waiting = threading.Lock()
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(Record):
     """Why this worker cannot go on.
 
     Args:
@@ -49,8 +48,7 @@ class Failure:
         return made
 
 
-@dataclass(eq=False)
-class Pending:
+class Pending(Record, frozen=False):
     """A request that is not answered yet.
 
     Args:
@@ -137,7 +135,7 @@ class Requests:
         """
         with self._making:  # numbers must leave in order
             self._seq += 1
-            frames = self.encode(replace(message, seq=self._seq))
+            frames = self.encode(message.changed(seq=self._seq))
             pending = Pending(
                 node, self._seq, what or type(message).__name__, frames, time.monotonic(), answer,
                 failed, buffers, sum(map(len, frames)), direct=True,
@@ -185,7 +183,7 @@ class Requests:
                     del self._queued[item.key]
             self._seq += 1
             pending.seq = self._seq
-            pending.frames = self.encode(replace(message, seq=self._seq))
+            pending.frames = self.encode(message.changed(seq=self._seq))
             self._pending[pending.seq] = pending
             self._flying += max(1, pending.size)
             self._outbox.append(pending)

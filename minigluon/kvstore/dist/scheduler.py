@@ -7,7 +7,6 @@ knows a socket, a clock or a thread. Phases: *gathering* until everybody has reg
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 from . import messages as say
@@ -16,6 +15,7 @@ from .directory import Directory
 from .messages import Abort, Member, Message, Node, Register, Role
 from .metrics import Picture
 from .placement import Placer
+from .record import Record, field
 
 __all__ = ["SchedulerState"]
 
@@ -25,8 +25,7 @@ EXIT = 0       # number of the barrier before the exit
 ENDING = 5.0   # how long servers may take to leave
 
 
-@dataclass
-class _Suspect:
+class _Suspect(Record, frozen=False):
     node: Node
     since: float
     reason: str
@@ -35,8 +34,7 @@ class _Suspect:
     step: int = 0
 
 
-@dataclass
-class _Gathering:
+class _Gathering(Record, frozen=False):
     """One barrier: which worker waits, under which request number."""
 
     since: float

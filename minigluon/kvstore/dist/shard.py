@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy as np
 from ...ops.storage import RowSparse
 from ..compression import Packed, merge
 from .messages import Item
+from .record import Record, field
 from .rows import sum_of_rows
 
 __all__ = ["INITIAL", "Regime", "Shard", "Step", "Want"]
@@ -23,8 +23,7 @@ Array = np.ndarray[Any, Any]
 Piece = Array | Packed | RowSparse
 
 
-@dataclass(frozen=True, slots=True)
-class Regime:
+class Regime(Record):
     """What a worker has set in a store by some time.
 
     Args:
@@ -39,8 +38,7 @@ class Regime:
 INITIAL = Regime()
 
 
-@dataclass(eq=False)
-class Want:
+class Want(Record, frozen=False):
     """A request under way: how many of its items are not done yet, the values found so far, and
     the rows asked for, where it asks for rows.
     """
@@ -53,8 +51,7 @@ class Want:
     rows: list[Array] | None = None
 
 
-@dataclass(eq=False)
-class Step:
+class Step(Record, frozen=False):
     """One step of one shard, while gradients come in.
 
     Args:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -71,7 +70,7 @@ class Updates:
         try:
             if message.store in self.multi_precision:
                 settings = {**message.settings, "multi_precision": True}
-                message = replace(message, settings=settings)
+                message = message.changed(settings=settings)
             rules.append((self.make_rule(message), message))
         except Exception as error:
             raise Refusal(

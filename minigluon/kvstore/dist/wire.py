@@ -19,7 +19,6 @@ import struct
 import types
 import typing
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, is_dataclass
 from enum import IntEnum
 from typing import Any, Union
 
@@ -29,6 +28,7 @@ from ...base import KVStoreError
 from ..compression import CODECS, packed_size
 from . import messages as say
 from .messages import Item, Message, Node, Role
+from .record import Record
 
 __all__ = ["FRAME", "MAX_FRAME", "VERSION", "Envelope", "WireError", "decode", "encode"]
 
@@ -59,12 +59,8 @@ _SIZES = [np.dtype(name).itemsize for name in _DTYPES]
 _SHAPES = [struct.Struct(f"<{n}Q") for n in range(33)]
 
 _TEXT_FIELDS: dict[int, tuple[str, ...]] = {
-    kind: tuple(field.name for field in fields(cls) if field.name not in ("seq", "items"))
+    kind: tuple(name for name in cls.fields if name not in ("seq", "items"))
     for kind, cls in _KINDS.items()
-}
-_HINTS: dict[str, dict[str, Any]] = {
-    cls.__name__: typing.get_type_hints(cls)
-    for cls in (*_KINDS.values(), say.Member, say.KeySpec, say.Placement, say.Stall)
 }
 
 Frame = bytes | bytearray | memoryview
@@ -75,13 +71,23 @@ class WireError(KVStoreError):
     """Frames that are no message, with the reason."""
 
 
-@dataclass(frozen=True, slots=True)
-class Envelope:
+class Envelope(Record):
     """A message and who says to be its sender (`rank` -1: not known yet)."""
 
     sender: Node
     incarnation: int
     message: Message
+
+
+_HINTS: dict[str, dict[str, Any]] = {}
+
+
+def _hints(cls: type[Record]) -> dict[str, Any]:
+    """What the fields of a message, or of a record in one, have to be."""
+    name = cls.__name__
+    if name not in _HINTS:
+        _HINTS[name] = typing.get_type_hints(cls)
+    return _HINTS[name]
 
 
 # -- encoding -----------------------------------------------------------------------------------
@@ -164,8 +170,8 @@ def _encode_text(message: Message) -> bytes:
 def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_plain(one) for one in value]
-    if is_dataclass(value):
-        return [_plain(getattr(value, field.name)) for field in fields(value)]
+    if isinstance(value, Record):
+        return [_plain(getattr(value, name)) for name in value.fields]
     return value
 
 
@@ -284,7 +290,7 @@ def _decode_text(cls: type[Message], text: bytes) -> dict[str, Any]:
         raise WireError(f"wire: {cls.__name__} with text that is not JSON ({error})") from None
     if not isinstance(content, dict) or set(content) != set(names):
         raise WireError(f"wire: {cls.__name__} needs the fields {names}")
-    hints = _HINTS[cls.__name__]
+    hints = _hints(cls)
     return {name: _typed(content[name], hints[name], f"{cls.__name__}.{name}") for name in names}
 
 
@@ -303,10 +309,10 @@ def _typed(value: Any, hint: Any, where: str) -> Any:
             return tuple(_typed(one, h, where) for one, h in zip(value, each, strict=True))
     elif origin is dict and isinstance(value, dict):
         return value
-    elif is_dataclass(hint) and isinstance(hint, type) and isinstance(value, list):
-        names = [field.name for field in fields(hint)]
+    elif isinstance(hint, type) and issubclass(hint, Record) and isinstance(value, list):
+        names = hint.fields
         if len(names) == len(value):
-            hints = _HINTS[hint.__name__]
+            hints = _hints(hint)
             return hint(*(_typed(v, hints[n], where) for n, v in zip(names, value, strict=True)))
     elif isinstance(hint, type) and issubclass(hint, IntEnum):
         if type(value) is int and value in list(hint):
