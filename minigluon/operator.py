@@ -13,8 +13,11 @@ from .autograd import pause
 from .base import ArgumentError, ArgumentValueError, MXNetError, did_you_mean, dtype_name
 from .context import Context
 from .ndarray import NDArray
+from .ndarray.ndarray import wrap
 from .ops import Attrs, OpenOperator, Operator, find_operator, registry
 from .ops.operator import MaybeShape
+from .ops.sparse import Form
+from .ops.sparse.arith import empty_like
 from .symbol import Symbol
 
 __all__ = ["CustomOp", "CustomOpProp", "NDArrayOp", "NumpyOp", "PythonOp",
@@ -88,14 +91,20 @@ class CustomOpProp:
                 [first] * len(self.list_auxiliary_states()))
 
     def infer_storage_type(self, in_stype: list[str]) -> Any:
-        """Storage types of inputs, outputs and auxiliary states: all dense."""
+        """Storage types of inputs, outputs and auxiliary states; unless overridden all are dense.
+
+        Where it is overridden, `forward` gets sparse inputs as they are.
+        """
         return (in_stype, ["default"] * len(self.list_outputs()),
                 ["default"] * len(self.list_auxiliary_states()))
 
     def infer_storage_type_backward(self, ograd_stype: list[str], in_stype: list[str],
                                     out_stype: list[str], igrad_stype: list[str],
                                     aux_stype: list[str]) -> Any:
-        """Storage types for backward: all dense."""
+        """Storage types of (out_grad, in_data, out_data, in_grad, aux) as `backward` gets them.
+
+        Unless overridden all are dense.
+        """
         return tuple(["default"] * len(each) for each in
                      (ograd_stype, in_stype, out_stype, igrad_stype, aux_stype))
 
@@ -215,6 +224,11 @@ class _Custom(_Record):
             infer=self._infer_backward, infer_dtype=lambda dtypes, attrs: (
                 dtypes, dtypes[2 * count:][:len(self.arguments)]),
             num_outputs=len(self.arguments), mutates=self.states)
+        kind = type(prop)
+        if kind.infer_storage_type is not CustomOpProp.infer_storage_type:
+            self.forms = (Form(("*",) * len(self.input_names), None, forward),)
+        if kind.infer_storage_type_backward is not CustomOpProp.infer_storage_type_backward:
+            self._back.forms = (Form(("*",) * len(self._back.input_names), None, backward),)
 
     # -- shapes and types ----------------------------------------------------------------------
 
@@ -278,22 +292,18 @@ class _Custom(_Record):
         shapes = [tuple(array.shape) for array in arrays]
         _, outs = self._infer_shape(list(shapes), {})
         _, dtypes = self._infer_dtype([str(array.dtype) for array in arrays], {})
-        results = [device.xp.zeros(shape or (), dtype)
-                   for shape, dtype in zip(outs, dtypes, strict=True)]
-        wrapped = [NDArray(array, device.ctx) for array in arrays]
+        wrapped = [wrap(array, device.ctx) for array in arrays]
         count = len(self.arguments)
         try:
+            _, stypes, *_ = self.prop.infer_storage_type([each.stype for each in wrapped[:count]])
+            results = [_blank(device, shape or (), dtype, stype)
+                       for shape, dtype, stype in zip(outs, dtypes, stypes, strict=True)]
             with Context(device.ctx), pause(train_mode=training):
                 self._operator(device.ctx, arrays).forward(
-                    training, ["write"] * len(results), wrapped[:count],
-                    self._wrap(results, device), wrapped[count:])
+                    training, ["write"] * len(results), wrapped[:count], results, wrapped[count:])
         except Exception as error:
             raise self._failed("forward", error) from error
-        return tuple(results) if len(results) != 1 else results[0]
-
-    @staticmethod
-    def _wrap(arrays: Sequence[Any], device: Any) -> list[NDArray]:
-        return [NDArray(array, device.ctx) for array in arrays]
+        return _raws(results)
 
     def _gradient(self, F: Any, dy: Any, out: Any, *inputs: Any, **attrs: Any) -> list[Any]:
         dys, outs = ([dy], [out]) if self.single else (list(dy), list(out))
@@ -304,18 +314,41 @@ class _Custom(_Record):
         return [*grads, *[None] * len(self.states)]
 
     def _backward(self, device: Any, arrays: Sequence[Any]) -> Any:
-        wrapped = self._wrap(arrays, device)
+        wrapped = [wrap(array, device.ctx) for array in arrays]
         count, many = len(self.results), len(self.arguments)
         dys, outs, rest = wrapped[:count], wrapped[count:2 * count], wrapped[2 * count:]
-        grads = [device.xp.zeros_like(each._sync()) for each in rest[:many]]
+        data, aux = rest[:many], rest[many:]
         try:
+            stypes = self.prop.infer_storage_type_backward(*[
+                [each.stype for each in group] for group in (dys, data, outs, data, aux)])
+            dys, data, outs = (list(map(_stored, *pair)) for pair in
+                               zip((dys, data, outs), stypes[:3], strict=True))
+            grads = [_blank(device, each.shape, each.dtype, stype)
+                     for each, stype in zip(data, stypes[3], strict=True)]
             with Context(device.ctx), pause(train_mode=True):
                 self._operator(device.ctx, arrays[2 * count:]).backward(
-                    ["write"] * many, dys, rest[:many], outs, self._wrap(grads, device),
-                    rest[many:])
+                    ["write"] * many, dys, data, outs, grads, aux)
         except Exception as error:
             raise self._failed("backward", error) from error
-        return tuple(grads) if many != 1 else grads[0]
+        return _raws(grads)
+
+
+def _blank(device: Any, shape: tuple[int, ...], dtype: Any, stype: str) -> NDArray:
+    """An array of zeros to be written to."""
+    if stype == "default":
+        return NDArray(device.xp.zeros(shape, dtype), device.ctx)
+    return wrap(empty_like(device.xp, stype, shape, np.dtype(dtype)), device.ctx)
+
+
+def _stored(array: NDArray, stype: str) -> NDArray:
+    """The array, stored as a backward asks for it."""
+    return array if array.stype == stype else array.tostype("default").tostype(stype)
+
+
+def _raws(arrays: Sequence[NDArray]) -> Any:
+    """What a body returns: raw arrays, one alone."""
+    raws = tuple(array._sync() for array in arrays)
+    return raws if len(raws) != 1 else raws[0]
 
 
 _open = find_operator("Custom")

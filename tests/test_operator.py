@@ -1,6 +1,8 @@
 """Operators written in Python: eager, symbolic, hybridized, in a Module; states and errors."""
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import pytest
 
@@ -346,3 +348,67 @@ def test_operators_made_by_an_instance():
     np.testing.assert_allclose(executor.grad_dict["x"].asnumpy() * 3,
                                [[-4, 2, 2], [2, 2, -4]], rtol=1e-5)
     assert "Custom" in mx.operator.get_all_registered_operators()
+
+
+class SparseSquare(mx.operator.CustomOp):
+    """Squares what is kept; `seen` tells how the arrays of the last calls were stored."""
+
+    seen: ClassVar[dict[str, list[str]]] = {}
+
+    def forward(self, is_train, req, in_data, out_data, aux):
+        [x], [out] = in_data, out_data
+        self.seen["forward"] = [x.stype, out.stype]
+        squared = (mx.nd.sparse.csr_matrix((x.data ** 2, x.indices, x.indptr), shape=x.shape)
+                   if x.stype == "csr" else
+                   mx.nd.sparse.row_sparse_array((x.data ** 2, x.indices), shape=x.shape))
+        self.assign(out, req[0], squared.tostype(out.stype))
+
+    def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+        [dy], [x], [out], [dx] = out_grad, in_data, out_data, in_grad
+        self.seen["backward"] = [dy.stype, x.stype, out.stype, dx.stype]
+        grad = 2 * x.tostype("default") * dy.tostype("default")
+        self.assign(dx, req[0], grad.tostype(dx.stype))
+
+
+def sparse_square(out, back):
+    """A name for SparseSquare whose results and backward are stored like this."""
+    name = f"sparse_square_{out}_{'_'.join(back)}"
+
+    @mx.operator.register(name)
+    class Prop(mx.operator.CustomOpProp):
+        def infer_storage_type(self, in_stype):
+            return in_stype, [out], []
+
+        def infer_storage_type_backward(self, ograd_stype, in_stype, out_stype, igrad_stype,
+                                        aux_stype):
+            return (*([stype] for stype in back), aux_stype)
+
+        def create_operator(self, ctx, in_shapes, in_dtypes):
+            return SparseSquare()
+
+    return name
+
+
+@pytest.mark.parametrize(("stype", "out", "back"), [
+    ("csr", "csr", ("csr", "csr", "csr", "csr")),
+    ("row_sparse", "row_sparse", ("row_sparse",) * 4),
+    ("csr", "default", ("default", "csr", "default", "default")),
+    ("csr", "default", ("default", "default", "default", "csr")),
+])
+def test_sparse_arrays(stype, out, back):
+    name = sparse_square(out, back)
+    x = nd.array([[0, 1], [2, 0]]).tostype(stype)
+    head = nd.array([[1, 2], [3, 4]]).tostype(out)
+    x.attach_grad(stype=back[3])
+    with mx.autograd.record():
+        y = mx.nd.Custom(x, op_type=name)
+    y.backward(head)
+    bound = mx.sym.Custom(mx.sym.var("data", stype=stype), op_type=name).bind(
+        mx.cpu(), {"data": x}, args_grad={"data": nd.zeros((2, 2), stype=back[3])})
+    [result] = bound.forward(is_train=True)
+    bound.backward(head)
+    for value, grad in ((y, x.grad), (result, bound.grad_dict["data"])):
+        assert (value.stype, grad.stype) == (out, back[3])
+        assert value.asnumpy().tolist() == [[0, 1], [4, 0]]
+        assert grad.asnumpy().tolist() == [[0, 4], [12, 0]]
+    assert SparseSquare.seen == {"forward": [stype, out], "backward": list(back)}

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from ..base import DTypeError, MXNetError, ShapeError, dtype_name
+from ..npmode import is_np_shape
 from ..ops.operator import MaybeShape, Operator
 from ..ops.rules import merge_shapes
 from .ir import Entry, Node, topological
@@ -57,8 +58,8 @@ def infer_shape(entries: Sequence[Entry], known: Mapping[Any, Sequence[int] | No
 
     Args:
         entries: what to compute.
-        known: shapes of variables by name (or node); 0 is an unknown dimension. They override
-            the hint that a variable may carry in its ``__shape__`` attribute.
+        known: shapes of variables by name (or node); 0 or -1 is an unknown dimension. They
+            override the hint that a variable may carry in its ``__shape__`` attribute.
 
     Raises:
         ShapeError: a contradiction; names the operator, the shapes and the node.
@@ -75,8 +76,9 @@ def infer_shape(entries: Sequence[Entry], known: Mapping[Any, Sequence[int] | No
         if shape is None:
             text = node.extra_attrs.get("__shape__")
             shape = ast.literal_eval(text) if text else None
-        # MXNet before np_shape: () is a shape of which nothing is known
-        return tuple(max(int(dim), 0) for dim in shape) or None if shape is not None else None
+        if shape is None or not (len(shape) or is_np_shape()):
+            return None  # before np_shape, () is a shape of which nothing is known
+        return tuple(max(int(dim), 0) for dim in shape)
 
     def rule(op: Operator, ins: list[MaybeShape], outs: list[MaybeShape], node: Node
              ) -> tuple[list[MaybeShape], list[MaybeShape]]:

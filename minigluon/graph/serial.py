@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..base import ArgumentValueError, MXNetError, NotForThisError, did_you_mean
+from ..npmode import is_np_shape
 from ..ops import OpenOperator, Operator, attr_text, registry
 from .infer import locate
 from .ir import Entry, Node, topological
@@ -73,7 +74,8 @@ def to_json(entries: Sequence[Entry], notes: Mapping[str, str] | None = None) ->
         "arg_nodes": [i for i, node in enumerate(nodes) if node.op is None],
         "node_row_ptr": rows,
         "heads": [[place[entry.node], entry.index, 0] for entry in entries],
-        "attrs": {"mxnet_version": ["int", _VERSION],
+        "attrs": {**({"is_np_shape": ["int", 1]} if is_np_shape() else {}),
+                  "mxnet_version": ["int", _VERSION],
                   **{name: ["str", text] for name, text in (notes or {}).items()}},
     })
 

@@ -220,7 +220,7 @@ class Module(BaseModule):
             found = {}
             for name, parts in sorted(zip(names, arrays, strict=True), key=lambda pair: pair[0]):
                 value = None if given is None else given.get(name)
-                target = found[name] = zeros(parts[0].shape, cpu(), parts[0].dtype)
+                target = found[name] = zeros(parts[0].shape, cpu(), parts[0].dtype, parts[0].stype)
                 if value is not None:
                     target[:] = value
                 elif given is not None and not allow_missing:

@@ -23,7 +23,7 @@ from ..device.cpu import native
 from ..device.engine import Failure, Var, wait_all
 from ..dispatch import call as dispatch_call
 from ..dispatch import observing, prepared
-from ..npmode import is_np_array, load_room
+from ..npmode import is_np_array, is_np_shape, load_room
 from ..ops import BINARY, Attrs, Operator, attach_methods, find_operator
 from ..ops.storage import STORED, RowPatch, Stored, dense_of, fill, put_rows
 from .backward import run_backward
@@ -368,14 +368,15 @@ class NDArray(_Base):  # type: ignore[misc]
     def __getitem__(self, key: Any) -> NDArray:
         key, basic = index_key(key)
         if tape.state.recording and self._ag is not None:
-            return _one(invoke(_GETITEM, [self], {"key": key, "scalars": False}))
+            return _one(invoke(_GETITEM, [self], {"key": key, "scalars": is_np_shape()}))
         failure = self._lost()
         raw = self._data
         part = raw[key]
         if part.ndim == 0 and raw.ndim > 0:
+            shape = () if is_np_shape() else (1,)
             if basic:
-                return self._view(scalar_view(raw, key))
-            part = part.reshape(1)
+                return self._view(scalar_view(raw, key).reshape(shape))
+            part = part.reshape(shape)
         if basic and part.flags.c_contiguous:
             return self._view(part)
         taken = NDArray(part.copy() if basic else part, self._ctx)

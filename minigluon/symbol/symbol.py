@@ -28,6 +28,7 @@ from ..graph import (
     topological,
     variables,
 )
+from ..npmode import is_np_shape
 from .bind import Executor
 from .nodes import attrs_of, checked_attrs, clone, debug_text, output_name, without_amp_cast
 
@@ -234,10 +235,19 @@ class Symbol:
         return groups
 
     def infer_shape_partial(self, *args: Any, **kwargs: Any) -> tuple[Shapes, Shapes, Shapes]:
-        """Like infer_shape, as far as it goes: () for unknown rank, 0 for unknown dimensions."""
-        arguments, outputs, states = self._grouped(self._infer(infer_shape, args, kwargs))
-        return ([shape or () for shape in arguments], [shape or () for shape in outputs],
-                [shape or () for shape in states])
+        """Like infer_shape, as far as it goes: () for unknown rank, 0 for unknown dimensions.
+
+        Under np_shape, None and -1.
+        """
+        def told(shape: tuple[int, ...] | None) -> tuple[int, ...] | None:
+            if not is_np_shape():
+                return shape or ()
+            return None if shape is None else tuple(dim or -1 for dim in shape)
+
+        arguments, outputs, states = (
+            [told(shape) for shape in group]
+            for group in self._grouped(self._infer(infer_shape, args, kwargs)))
+        return arguments, outputs, states
 
     def infer_type(self, *args: Any, **kwargs: Any) -> tuple[Any, Any, Any]:
         """Types of arguments, outputs and auxiliary states; three None if not all can be told."""

@@ -215,6 +215,26 @@ def test_initializers_of_variables():
                   "bn_moving_mean": {0}, "bn_moving_var": {1}}
 
 
+@pytest.mark.parametrize(("init", "value"), [
+    (mx.init.Zero(), 0), (mx.init.One(), 1), (mx.init.Constant(3), 3)])
+def test_initializers_of_row_sparse_variables(init, value):
+    weight = sym.var("weight", stype="row_sparse", init=init, shape=(4, 2))
+    module = mx.mod.Module(sym.elemwise_add(sym.var("data"), weight), label_names=None)
+    module.bind([("data", (4, 2))])
+    module.init_params()
+    filled = module.get_params()[0]["weight"]
+    assert filled.stype == "row_sparse"
+    assert (filled.asnumpy() == value).all()
+
+
+def test_csr_variables_take_no_number():
+    weight = sym.var("weight", stype="csr", init=mx.init.One(), shape=(4, 2))
+    module = mx.mod.Module(sym.elemwise_add(sym.var("data"), weight), label_names=None)
+    module.bind([("data", (4, 2))])
+    with pytest.raises(ValueError, match="CSRNDArray"):
+        module.init_params()
+
+
 def test_predict_in_all_its_forms():
     data, _, _ = given(network())
     module = bound()

@@ -309,3 +309,17 @@ def test_broadcast_to_may_add_axes_in_front():
 def test_words_for_two_plain_numbers():
     assert (nd.add(2, 3), nd.maximum(2, 3), nd.equal(2, 3), nd.divide(1, 4)) == (5, 3, 0, 0.25)
     assert (nd.logical_xor(1, 0), nd.lesser(1, 2), nd.logical_and(2, 0)) == (1, 1, 0)
+
+
+@pytest.mark.parametrize("recording", [False, True])
+def test_an_element_under_numpy_shapes(recording):
+    x = nd.array([[1, 2], [3, 4]])
+    x.attach_grad()
+    with mx.np_shape(True), mx.autograd.record() if recording else mx.autograd.pause():
+        element = x[1][0]
+        assert element.shape == x[1, 0].shape == x[nd.array([1]), nd.array([0])][0].shape == ()
+        assert element.asscalar() == 3
+    assert x[1][0].shape == (1,)
+    if recording:
+        element.backward()
+        assert x.grad.asnumpy().tolist() == [[0, 0], [1, 0]]

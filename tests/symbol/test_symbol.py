@@ -2,11 +2,13 @@
 from __future__ import annotations
 
 import copy
+import json
 import pickle
 
 import numpy as np
 import pytest
 
+import minigluon as mx
 from minigluon import symbol as sym
 from minigluon.base import (
     ArgumentError,
@@ -337,3 +339,23 @@ def test_attributes_with_a_meaning_may_be_numbers_or_initializers():
     assert made.attr("__lr_mult__") == "2"
     with pytest.raises(ValueError, match="expected a string"):
         sym.FullyConnected(sym.var("x"), num_hidden=1, attr={"note": 2})
+
+
+def test_numpy_shapes():
+    a, b = sym.var("a"), sym.var("b")
+    net = sym.Convolution(a, kernel=(7, 7), num_filter=64, name="c")
+    assert net.infer_shape_partial(a=(2, 0, 14, 14)) == (
+        [(2, 0, 14, 14), (64, 0, 7, 7), (64,)], [(2, 64, 8, 8)], [])
+    assert (a + b).infer_shape_partial() == ([(), ()], [()], [])
+    assert json.loads(net.tojson())["attrs"] == {"mxnet_version": ["int", 10901]}
+    with mx.np_shape(True):
+        assert net.infer_shape_partial(a=(2, -1, 14, 14)) == (
+            [(2, -1, 14, 14), (64, -1, 7, 7), (64,)], [(2, 64, 8, 8)], [])
+        assert (a + b).infer_shape_partial(a=(-1, 3)) == ([(-1, 3), (-1, 3)], [(-1, 3)], [])
+        assert (a + b).infer_shape_partial() == ([None, None], [None], [])
+        assert (a + b).infer_shape(a=()) == ([(), ()], [()], [])
+        assert (a + b).infer_shape(a=(-1, 3)) == (None, None, None)
+        assert (a * sym.var("v", shape=(-1, 3))).infer_shape(a=(4, 3))[1] == [(4, 3)]
+        text = net.tojson()
+    assert json.loads(text)["attrs"]["is_np_shape"] == ["int", 1]
+    assert mx.sym.load_json(text).list_arguments() == net.list_arguments()
