@@ -57,6 +57,7 @@ class Record:
     silent: ClassVar[frozenset[str]] = frozenset()
     _count: ClassVar[int] = 0
     _defaults: ClassVar[dict[str, Any]] = {}
+    _required: ClassVar[frozenset[str]] = frozenset()
     _made: ClassVar[dict[str, Callable[[], Any]]] = {}  # what a record has one of its own of
 
     def __init_subclass__(cls, frozen: bool = True) -> None:
@@ -67,6 +68,7 @@ class Record:
         cls.fields = tuple(dict.fromkeys((*cls.fields, *own)))
         cls._count = len(cls.fields)
         cls._defaults = {**cls._defaults, **defaults}
+        cls._required = frozenset(cls.fields) - cls._defaults.keys()
         cls._made = {**cls._made, **made}
         if not frozen:
             cls.__setattr__ = object.__setattr__  # type: ignore[assignment]
@@ -86,6 +88,8 @@ class Record:
         if named:
             values.update(named)
             if args and not named.keys().isdisjoint(self.fields[:len(args)]):
+                self._complain(args, named)
+            if self._required and not values.keys() >= self._required:
                 self._complain(args, named)
         if len(values) != count or len(args) > count:
             self._complain(args, named)
