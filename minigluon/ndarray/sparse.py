@@ -18,6 +18,7 @@ import numpy as np
 from ..base import ArgumentError, ArgumentValueError, did_you_mean, dtype_name
 from ..context import Context, current_context
 from ..device import device_of
+from ..ops import find_operator
 from ..ops import namespace as _namespace
 from ..ops import subspaces as _subspaces
 from ..ops.storage import Csr, RowSparse, Stored, stored_as
@@ -27,7 +28,9 @@ from .ndarray import NDArray, nd_call, sparse_class, wrap
 from .stored import BaseSparseNDArray, CSRNDArray, RowSparseNDArray
 
 __all__ = ["BaseSparseNDArray", "CSRNDArray", "RowSparseNDArray", "array", "csr_matrix", "empty",
-           "row_sparse_array", "zeros"]
+           "multiply", "row_sparse_array", "zeros"]
+
+_TIMES = find_operator("elemwise_mul")
 
 _INDEX = np.int64
 
@@ -223,9 +226,17 @@ def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> N
                              f"{type(source_array).__name__}; use nd.array(x).tostype(...)")
 
 
+def multiply(lhs: Any, rhs: Any) -> Any:
+    """lhs * rhs of arrays or numbers: stored as the sparse one, where the shapes are equal."""
+    if (isinstance(lhs, NDArray) and lhs.stype == "default"
+            and isinstance(rhs, BaseSparseNDArray) and lhs.shape == rhs.shape):
+        return nd_call(_TIMES, (lhs, rhs), {})
+    return _BINARY["multiply"](lhs, rhs)
+
+
 _space = _subspaces(_namespace(nd_call, ("out", "name"), "_sparse_"))["sparse"]
 for _name, _function in {**{word: _BINARY[word] for word in (
-        "add", "subtract", "multiply", "divide")}, **vars(_space)}.items():
+        "add", "subtract", "divide")}, **vars(_space)}.items():
     globals().setdefault(_name, _function)
 
 

@@ -48,6 +48,9 @@ OF_X = (
     "nd.broadcast_to(nd.ones((1,3)),(3,3))", "nd.sigmoid(x)",
     "nd._internal._plus_scalar(x,scalar=1)", "nd._internal._mul_scalar(x,scalar=2)",
     "nd._internal._div_scalar(x,scalar=2)", "nd._internal._power_scalar(x,scalar=2)",
+    "x+0", "x-0", "nd.take(x,nd.array([2,0,0,7]))", 'nd.take(x,nd.array([2,-1,4]),mode="wrap")',
+    "sp.multiply(d,x)", "nd.dot(d,x,transpose_a=True)",
+    "nd.dot(d,x,transpose_a=True,transpose_b=True)",
 )
 MADE = (
     "sp.csr_matrix(([1,2,3],[0,2,1],[0,1,2,3]),shape=(3,3))",

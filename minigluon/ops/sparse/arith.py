@@ -33,16 +33,18 @@ _kept("clip", when=lambda attrs: attrs["a_min"] <= 0 <= attrs["a_max"])
 _kept("Cast")
 
 
-def _compare(name: str, keeps_zero: Callable[[float], bool]) -> None:
+def _with_number(name: str, keeps_zero: Callable[[float], bool]) -> None:
     _kept(name, when=lambda attrs: keeps_zero(float(attrs["scalar"])))
 
 
-_compare("_equal_scalar", lambda s: s != 0)
-_compare("_not_equal_scalar", lambda s: s == 0)
-_compare("_greater_scalar", lambda s: s >= 0)
-_compare("_greater_equal_scalar", lambda s: s > 0)
-_compare("_lesser_scalar", lambda s: s <= 0)
-_compare("_lesser_equal_scalar", lambda s: s < 0)
+_with_number("_plus_scalar", lambda s: s == 0)
+_with_number("_minus_scalar", lambda s: s == 0)
+_with_number("_equal_scalar", lambda s: s != 0)
+_with_number("_not_equal_scalar", lambda s: s == 0)
+_with_number("_greater_scalar", lambda s: s >= 0)
+_with_number("_greater_equal_scalar", lambda s: s > 0)
+_with_number("_lesser_scalar", lambda s: s <= 0)
+_with_number("_lesser_equal_scalar", lambda s: s < 0)
 
 
 @form("zeros_like", "sparse")

@@ -87,7 +87,7 @@ def _csr_rows(xp: Any, lhs: Csr, rhs: RowSparse, *, transpose_a: bool, transpose
 @form("dot", "default", "csr")
 def _dense_csr(xp: Any, lhs: Any, rhs: Csr, *, transpose_a: bool, transpose_b: bool,
                forward_stype: str | None) -> Any:
-    """A dense matrix times a csr one: csr, as in MXNet."""
+    """A dense matrix times a csr one: csr, as in MXNet, unless the dense one is transposed."""
     left = lhs.T if transpose_a and lhs.ndim > 1 else lhs
     _fits(left.shape[-1], rhs.shape[1 if transpose_b else 0], lhs, rhs)
     flat = xp.ascontiguousarray(left.reshape(-1, left.shape[-1]).T)
@@ -96,7 +96,8 @@ def _dense_csr(xp: Any, lhs: Any, rhs: Csr, *, transpose_a: bool, transpose_b: b
     else:
         product = _spread(xp, rhs, flat).dense(xp).T
     product = product.reshape(*left.shape[:-1], product.shape[-1])
-    return stored_as(xp, product, forward_stype or ("csr" if product.ndim == 2 else "default"))
+    usual = "csr" if product.ndim == 2 and not transpose_a else "default"
+    return stored_as(xp, product, forward_stype or usual)
 
 
 @form("dot", "*", "*")

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...base import ShapeError
 from ..operator import Attrs, find_operator
 from ..storage import Csr, RowSparse, rows_of
 from .form import form
@@ -65,6 +66,19 @@ def csr_rows(data: Csr, first: int, last: int) -> Csr:
     begin, end = int(data.indptr[first]), int(data.indptr[last])
     return Csr((last - first, data.shape[1]), data.data[begin:end].copy(),
                data.indices[begin:end].copy(), data.indptr[first:last + 1] - begin)
+
+
+@form("take", "csr", "default", when=lambda attrs: attrs["axis"] == 0 and attrs["mode"] != "raise")
+def _take(xp: Any, data: Csr, indices: Any, *, axis: int, mode: str) -> Csr:
+    """Rows of a csr matrix, as one."""
+    if indices.ndim != 1:
+        raise ShapeError(f"take from csr: expected a vector of row numbers, got {indices.shape}")
+    number = indices.astype(xp.int64)
+    rows = number % data.shape[0] if mode == "wrap" else xp.clip(number, 0, data.shape[0] - 1)
+    counts = xp.diff(data.indptr)[rows]
+    ends = xp.concatenate((xp.zeros(1, xp.int64), xp.cumsum(counts)))
+    places = xp.repeat(data.indptr[rows] - ends[:-1], counts) + xp.arange(int(ends[-1]))
+    return Csr((rows.shape[0], data.shape[1]), data.data[places], data.indices[places], ends)
 
 
 @form("Concat", "csr", when=lambda attrs: attrs["dim"] == 0)
