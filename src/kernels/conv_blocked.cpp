@@ -7,14 +7,12 @@
 #include <algorithm>
 #include <cstring>
 
-#include "../kernel.h"
 #include "../parallel.h"
+#include "conv_blocked.h"
 #include "sets.h"
 
 namespace mg {
 namespace {
-
-constexpr int kBlock = 16;
 
 // Rows `pitch` columns long hold the image and `pad_x` columns of zeros on either side; padding
 // above and below is not stored.
@@ -85,17 +83,12 @@ void widen(const float* from, float* to, int64_t rows, int64_t width, int64_t pa
   });
 }
 
-enum class Kind { forward, grad_data, grad_weight };
-
 class BlockedConv final : public Step {
  public:
-  // x (B, C, H, W, 16), w (F, C, KH, KW, 1), y (B, F, OH, OW, 16)
-  BlockedConv(Kind kind, const Desc& x, const Desc& w, const Desc& y, int64_t step, int64_t pad_y,
-              int64_t pad_x, bool biased, bool relu)
-      : kind_(kind), biased_(biased) {
+  explicit BlockedConv(const BlockedProblem& p) : kind_(p.kind), biased_(p.biased) {
     Correlation& g = geometry_;
-    const bool back = kind == Kind::grad_data;
-    const Desc &from = back ? y : x, &to = back ? x : y;
+    const bool back = kind_ == ConvKind::grad_data;
+    const Desc &x = p.x, &w = p.w, &from = back ? p.y : x, &to = back ? x : p.y;
     g.blocks = x.shape[0];
     g.channels = from.shape[1];
     g.filters = to.shape[1];
@@ -105,13 +98,13 @@ class BlockedConv final : public Step {
     g.kw = w.shape[3];
     g.out_h = to.shape[2];
     g.out_w = to.shape[3];
-    g.step = step;
-    g.pad_y = back ? g.kh - 1 - pad_y : pad_y;
-    g.pad_x = back ? g.kw - 1 - pad_x : pad_x;
+    g.step = p.step;
+    g.pad_y = back ? g.kh - 1 - p.pad_y : p.pad_y;
+    g.pad_x = back ? g.kw - 1 - p.pad_x : p.pad_x;
     g.pitch = width_ + 2 * g.pad_x;
     g.plane = g.out_h * g.out_w * kBlock;
-    g.relu = relu;
-    tiles_ = kind == Kind::grad_weight ? tiles_of_weights(g) : tiles_of(g.filters);
+    g.relu = p.relu;
+    tiles_ = kind_ == ConvKind::grad_weight ? tiles_of_weights(g) : tiles_of(g.filters);
   }
 
   std::size_t scratch() const override { return (widened() + kept() + kBlock) * sizeof(float); }
@@ -119,12 +112,12 @@ class BlockedConv final : public Step {
   void run(const void* const* in, void* const* out, void* scratch) override {
     const Correlation& g = geometry_;
     float* memory = static_cast<float*>(scratch);
-    const float* data = static_cast<const float*>(in[kind_ == Kind::grad_weight ? 1 : 0]);
+    const float* data = static_cast<const float*>(in[kind_ == ConvKind::grad_weight ? 1 : 0]);
     if (g.pad_x > 0) {
       widen(data, memory, g.blocks * g.channels * g.height, width_, g.pad_x);
       data = memory;
     }
-    if (kind_ == Kind::grad_weight) {
+    if (kind_ == ConvKind::grad_weight) {
       weights(data, static_cast<const float*>(in[0]), static_cast<float*>(out[0]),
               memory + widened());
       return;
@@ -143,7 +136,7 @@ class BlockedConv final : public Step {
   // The weights turned, or the lanes of their gradients.
   std::size_t kept() const {
     const Correlation& g = geometry_;
-    return g.filters * g.channels * g.kh * g.kw * (kind_ == Kind::grad_weight ? kBlock : 1);
+    return g.filters * g.channels * g.kh * g.kw * (kind_ == ConvKind::grad_weight ? kBlock : 1);
   }
   double flops() const {
     const Correlation& g = geometry_;
@@ -160,7 +153,7 @@ class BlockedConv final : public Step {
         for (int64_t tap = 0; tap < taps; ++tap) {
           for (int f = 0; f < tile.width; ++f) {
             const int64_t filter = tile.first + f;
-            *to++ = kind_ == Kind::forward ? from[(filter * g.channels + c) * taps + tap]
+            *to++ = kind_ == ConvKind::forward ? from[(filter * g.channels + c) * taps + tap]
                                            : from[(c * g.filters + filter) * taps + taps - 1 - tap];
           }
         }
@@ -213,7 +206,7 @@ class BlockedConv final : public Step {
     });
   }
 
-  Kind kind_;
+  ConvKind kind_;
   bool biased_;
   Correlation geometry_{};
   int64_t width_ = 0;
@@ -225,7 +218,7 @@ std::vector<int64_t> three(const Attrs& attrs, const char* name, int64_t fallbac
   return given.size() == 3 ? given : std::vector<int64_t>(3, fallback);
 }
 
-std::unique_ptr<Step> make(Kind kind, const Desc& x, const Desc& w, const Desc& y,
+std::unique_ptr<Step> make(ConvKind kind, const Desc& x, const Desc& w, const Desc& y,
                            const Attrs& attrs, bool biased) {
   for (const Desc* each : {&x, &w, &y}) {
     if (each->dtype != DType::f32 || each->ndim() != 5 || each->size() < 1) return nullptr;
@@ -249,10 +242,11 @@ std::unique_ptr<Step> make(Kind kind, const Desc& x, const Desc& w, const Desc& 
       return nullptr;
     }
     // turned around it is a correlation only if it takes one step at a time
-    if (kind == Kind::grad_data && (stride[axis] != 1 || pad[axis] >= k)) return nullptr;
+    if (kind == ConvKind::grad_data && (stride[axis] != 1 || pad[axis] >= k)) return nullptr;
   }
-  return std::make_unique<BlockedConv>(kind, x, w, y, stride[0], pad[0], pad[1], biased,
-                                       act == "relu");
+  const BlockedProblem problem{kind, x, w, y, stride[0], pad[0], pad[1], biased, act == "relu"};
+  if (auto step = conv_by_points(problem)) return step;
+  return std::make_unique<BlockedConv>(problem);
 }
 
 std::unique_ptr<Step> make_forward(const std::vector<Desc>& in, const std::vector<Desc>& out,
@@ -261,17 +255,17 @@ std::unique_ptr<Step> make_forward(const std::vector<Desc>& in, const std::vecto
     return nullptr;
   }
   if (in.size() > 2 && (in[2].dtype != DType::f32 || in[2].size() != in[1].shape[0])) return nullptr;
-  return make(Kind::forward, in[0], in[1], out[0], attrs, in.size() > 2);
+  return make(ConvKind::forward, in[0], in[1], out[0], attrs, in.size() > 2);
 }
 
 std::unique_ptr<Step> make_grad_data(const std::vector<Desc>& in, const std::vector<Desc>& out,
                                      const Attrs& attrs) {
-  return make(Kind::grad_data, out[0], in[1], in[0], attrs, false);
+  return make(ConvKind::grad_data, out[0], in[1], in[0], attrs, false);
 }
 
 std::unique_ptr<Step> make_grad_weight(const std::vector<Desc>& in, const std::vector<Desc>& out,
                                        const Attrs& attrs) {
-  return make(Kind::grad_weight, in[1], out[0], in[0], attrs, false);
+  return make(ConvKind::grad_weight, in[1], out[0], in[0], attrs, false);
 }
 
 constexpr int kBeforeOneDnn = 10;

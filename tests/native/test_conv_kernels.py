@@ -92,6 +92,42 @@ def test_blocks_of_samples(channels: int, filters: int, size: tuple[int, int],
 
 @core
 @pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize(("blocks", "channels", "filters", "size", "pad"), [
+    (3, 20, 50, (12, 12), (0, 0)),   # more tiles than are summed up at once
+    (1, 9, 21, (9, 14), (2, 1)),     # tiles that stick out
+    (2, 34, 17, (5, 12), (2, 2)),
+    (1, 10, 70, (8, 8), (4, 0)),
+    (5, 16, 16, (8, 8), (0, 0)),     # one tile an image
+])
+def test_values_at_points(blocks: int, channels: int, filters: int, size: tuple[int, int],
+                          pad: tuple[int, int], count: int,
+                          monkeypatch: pytest.MonkeyPatch) -> None:
+    attrs = {"kernel": (5, 5, 1), "pad": (*pad, 0), "num_filter": filters}
+    arrays = _arrays(blocks, channels, (*size, 16), filters, (5, 5, 1))
+    with threads(count):
+        _check_all(arrays, attrs)
+    steps = []
+    for switch in "10":
+        monkeypatch.setenv("MINIGLUON_WINOGRAD", switch)
+        step, [want] = step_for("Convolution", arrays, attrs)
+        [got] = step(arrays)
+        steps.append(np.abs(got - want).max() / np.abs(want).max())
+    assert steps[1] < 1e-6 < steps[0] < 1e-5, "the switch leads to direct sums"
+
+
+@core
+def test_nan_at_points_stays_in_its_sample_and_is_not_lost() -> None:
+    x, w, _ = _arrays(1, 10, (12, 12, 16), 12, (5, 5, 1))
+    x[0, 3, 6, 6, 5] = np.nan
+    attrs = {"kernel": (5, 5, 1), "num_filter": 12, "no_bias": True}
+    step, [want] = step_for("Convolution", [x, w], attrs)
+    [got] = step([x, w])
+    assert np.isnan(got[np.isnan(want)]).all()
+    assert np.isfinite(np.delete(got, 5, axis=-1)).all()
+
+
+@core
+@pytest.mark.parametrize("count", [1, 2])
 @pytest.mark.parametrize(("batch", "size", "channels", "filters", "kernel", "rest"), [
     (1, (4, 4), 20, 512, (3, 3), {"pad": (1, 1)}),
     (1, (8, 8), 16, 450, (3, 3), {"pad": (1, 1), "stride": (2, 1)}),
