@@ -16,7 +16,7 @@ from minigluon.kvstore.dist.actions import Limits
 from minigluon.kvstore.dist.client import Client
 from minigluon.kvstore.dist.environment import Job
 from minigluon.kvstore.dist.memory import MemoryNetwork
-from minigluon.kvstore.dist.messages import SCHEDULER, Farewell, Role, Values
+from minigluon.kvstore.dist.messages import SCHEDULER, Farewell, Goodbye, Role, Values
 from minigluon.kvstore.dist.node import SchedulerLoop, ServerLoop
 from minigluon.kvstore.dist.transport import ZmqTransport
 from minigluon.kvstore.dist.wire import decode
@@ -191,6 +191,26 @@ def test_a_goodbye_whose_answer_is_lost_with_the_scheduler_is_none_to_wait_for(c
     assert lost == [Values, Farewell] and made.clients[0].failure is None
     with pytest.raises(KVStoreError, match="left the job"):
         out.asnumpy()
+
+
+def test_a_scheduler_that_dies_of_a_goodbye_is_none_to_wait_for(cluster):
+    goodbyes = []
+
+    def tamper(frames):
+        if isinstance(decode(frames).message, Goodbye):
+            goodbyes.append(frames)
+            if len(goodbyes) == 2:  # the server's was the first
+                scheduler.transport.close()
+                return []
+        return [frames]
+
+    made = cluster(MemoryNetwork(tamper).transport, 1, 1)
+    [client], scheduler = made.clients, made.loops[0]
+    DistKVStore("dist_sync", client).init("w", nd.ones((2,)))
+    began = time.monotonic()
+    client.leave()
+    assert time.monotonic() - began < LIMITS.heartbeat / 2
+    assert len(goodbyes) == 2 and client.failure is None and client.closed
 
 
 class Proxy:

@@ -89,7 +89,7 @@ kv.init("slow key", nd.zeros((4,)))
 out = nd.zeros((4,))
 for step in range(3):
     if kv.rank == 1:
-        time.sleep(0.5)
+        compute(0.5)
     kv.pushpull("slow key", nd.ones((4,)), out=out)
     out.wait_to_read()
 print("ready", flush=True)
