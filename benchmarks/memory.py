@@ -3,7 +3,7 @@
     python -m benchmarks.memory [minigluon | mxnet] [STEPS] [BATCH]
 
 Trains ResNet-18 (32 x 32 images, hybridized, SGD with momentum) on bundled digits and prints one
-JSON line: resident memory in MB after the first tenth of the steps and at the end, and the peak.
+JSON line: resident memory in MB after a tenth and half of the steps and at the end, and the peak.
 Run it in MXNet's environment with ``python benchmarks/memory.py mxnet``.
 """
 import importlib
@@ -35,21 +35,21 @@ def main(name="minigluon", steps="200", batch="64"):
     trainer = mx.gluon.Trainer(net.collect_params(), "sgd",
                                {"learning_rate": W.LR, "momentum": W.MOMENTUM}, kvstore=None)
     data = [(mx.nd.array(x), mx.nd.array(y)) for x, y in W.digits("rgb32", batch, 4)]
-    early = 0.0
-    for step in range(steps):
+    seen = {}
+    for step in range(1, steps + 1):
         x, y = data[step % len(data)]
         with mx.autograd.record():
             error = loss(net(x), y)
         error.backward()
         trainer.step(batch)
         error.wait_to_read()
-        if step == steps // 10:
-            early = resident()
-    mx.nd.waitall()
+        if step in (max(1, steps // 10), steps // 2, steps):
+            mx.nd.waitall()
+            seen[f"mb_at_{step}"] = round(resident(), 1)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(json.dumps({"framework": name, "steps": steps, "batch": batch,
-                      "early_mb": round(early, 1), "end_mb": round(resident(), 1),
-                      "peak_mb": round(peak, 1), "loss": float(error.mean().asscalar())}))
+                      **seen, "peak_mb": round(peak, 1),
+                      "loss": float(error.mean().asscalar())}))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Rounds of the distributed KVStore beside MXNet's: milliseconds, CPU time and peak memory.
+"""Rounds of the distributed KVStore beside MXNet's: milliseconds, CPU time and memory.
 
     PY_MXNET=/envs/mx/bin/python python -m benchmarks.rounds [-n 4] [-s 2] [--keys rn50,4KB]
         [--comp none,2bit] [--van tcp] [--tree other-checkout] [--rounds 2] [--times 8]
@@ -6,6 +6,10 @@
 Each worker pushes and pulls (`pushpull`, and `push` then `pull`) a set of keys and waits for the
 values; no computing in between. Peers take turns, each in a job of its own. `--tree` measures
 another checkout of minigluon as well, `--van` sets PS_VAN for minigluon's jobs.
+
+Memory: the most that one worker and one server have held (VmHWM: pages that processes share count
+in each of them), and at the end of the rounds the proportional share (Pss: such pages count once in
+all) of the largest worker and server, and of all processes of the job together.
 """
 from __future__ import annotations
 
@@ -54,10 +58,13 @@ def shapes_of(keys: str) -> list[tuple[int, ...]]:
     return [*found, (1000, 2048), (1000,)]
 
 
-def _memory(pid: int | str = "self") -> float:
-    """The most memory a process has held, in MB (pages it shares count in each)."""
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
+def _memory(pid: int) -> tuple[float, float]:
+    """The most memory a process has held, and its proportional share now, in MB."""
+    found = []
+    for file, name in (("status", "VmHWM:"), ("smaps_rollup", "Pss:")):
+        lines = Path(f"/proc/{pid}/{file}").read_text().splitlines()
+        found.append(next(int(line.split()[1]) for line in lines if line.startswith(name)) / 1024)
+    return found[0], found[1]
 
 
 def worker(name: str, keys: str, comp: str, times: int) -> None:
@@ -104,8 +111,9 @@ def worker(name: str, keys: str, comp: str, times: int) -> None:
     if comp == "none" and name == "minigluon" and (
             float(outs[0].asnumpy().ravel()[0]) != store.num_workers):
         raise RuntimeError(f"{name}: wrong sum {outs[0].asnumpy().ravel()[:4]}")
-    found["memory"] = _memory()
     Path(os.environ["ROUNDS_RESULTS"], str(store.rank)).write_text(json.dumps(found))
+    print("done", flush=True)
+    sys.stdin.read()  # until all have been looked at
 
 
 def job(name: str, python: str, tree: Path, options: argparse.Namespace, keys: str,
@@ -126,35 +134,31 @@ def job(name: str, python: str, tree: Path, options: argparse.Namespace, keys: s
     with tempfile.TemporaryDirectory() as results:
         own["ROUNDS_RESULTS"] = results
         quiet = None if name == "minigluon" else subprocess.DEVNULL
-        started = [subprocess.Popen(line, env=dict(own, DMLC_ROLE=role), cwd=results, stderr=quiet)
+        started = [subprocess.Popen(line, env=dict(own, DMLC_ROLE=role), cwd=results, stderr=quiet,
+                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE)
                    for role, line in roles]
-        memory = 0.0
+        servers, workers = started[1:1 + options.s], started[1 + options.s:]
         try:
-            for process in started[1 + options.s:]:
-                while process.poll() is None:
-                    memory = max([memory, *map(_server_memory, started[1:1 + options.s])])
-                    try:
-                        process.wait(0.2)
-                    except subprocess.TimeoutExpired:
-                        continue
+            if any(b"done" not in process.stdout.read(5) for process in workers):
+                raise RuntimeError(f"{name}: a worker has not finished")
+            held = {process: _memory(process.pid) for process in started}
+            for process in workers:
+                process.stdin.close()
+            for process in workers:  # MXNet's wait for each other
+                process.wait()
         finally:
             for process in started:
                 process.kill()
                 process.wait()
         found = [json.loads(path.read_text()) for path in Path(results).iterdir()]
-    if len(found) != options.n:
-        raise RuntimeError(f"{name}: {len(found)} of {options.n} workers finished")
-    rest = {"worker_mb": max(each["memory"] for each in found), "server_mb": memory}
+    rest = {}
+    for kind, several in (("worker", workers), ("server", servers)):
+        rest[f"{kind}_mb"] = max(held[process][0] for process in several)
+        rest[f"{kind}_pss_mb"] = max(held[process][1] for process in several)
+    rest["job_pss_mb"] = sum(share for _, share in held.values())
     return {way: {"ms": max(each[way][0] for each in found),
                   "worker_cpu_ms": sum(each[way][1] for each in found), **rest}
-            for way in found[0] if way != "memory"}
-
-
-def _server_memory(process: subprocess.Popen[bytes]) -> float:
-    try:
-        return _memory(process.pid)
-    except (OSError, StopIteration):
-        return 0.0  # it has ended
+            for way in found[0]}
 
 
 def main() -> None:
