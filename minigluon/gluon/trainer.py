@@ -26,6 +26,7 @@ from ..ndarray import NDArray
 from ..nn import Parameter, ParameterDict
 from ..optimizer.together import Together
 from .exchange import exchange
+from .statistics import average, statistics
 
 __all__ = ["Trainer"]
 
@@ -97,6 +98,8 @@ class Trainer:
         self._kvstore_params = {"kvstore": kvstore, "update_on_kvstore": update_on_kvstore}
         self._kvstore: Any = None
         self._together: tuple[int, list[Together]] = (-1, [])
+        self._sums: Any = None  # where running statistics of all workers are added up
+        self._averaged: set[str] = set()
         self._clear_kvstore()
 
     def _clear_kvstore(self) -> None:
@@ -331,8 +334,31 @@ class Trainer:
             )
         store.leave()
         for i, param in enumerate(self._params):
-            if not param._deferred_init and param._stype == "default":
+            if param.grad_req != "null" and not param._deferred_init and param._stype == "default":
                 store.pull(i, param.list_data(), priority=-i)
+
+    def average_statistics(self) -> None:
+        """Give the running statistics of all devices and workers (BatchNorm's) their mean.
+
+        Each device gathers them of the samples it sees, and no step exchanges them. Before an
+        evaluation, or before saving, this makes them equal everywhere, to the bit, so that any
+        worker's network and file give the same predictions. All workers call it; it waits for them.
+
+        >>> import minigluon as mx
+        >>> net = mx.gluon.nn.BatchNorm(in_channels=1)
+        >>> net.initialize(ctx=[mx.cpu(0), mx.cpu(1)])
+        >>> for mean, array in enumerate(net.running_mean.list_data()):
+        ...     array[:] = mean
+        >>> mx.gluon.Trainer(net.collect_params(), "sgd").average_statistics()
+        >>> [array.asnumpy().tolist() for array in net.running_mean.list_data()]
+        [[0.5], [0.5]]
+        """
+        if not self._kv_initialized:
+            self._init_kvstore()
+        if self._distributed and self._sums is None:
+            own = self._kvstore.type.lower() in kvs.KVStoreBase.registry.entries
+            self._sums = self._kvstore if own else kvs.create("dist_sync")  # no optimizer in it
+        average(statistics(self._params), self._sums, self._averaged)
 
     def allreduce_grads(self) -> None:
         """Sum the gradients over devices and workers, for ``update`` after a look at them."""

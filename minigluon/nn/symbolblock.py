@@ -69,7 +69,7 @@ class SymbolBlock(HybridBlock):
             if storage != "0":
                 raise ParameterMismatch(f"SymbolBlock: variable '{node.name}' is sparse; only "
                                         "dense ones can be parameters of a SymbolBlock")
-            settings = {"grad_req": "null"} if node in states else {}
+            settings = {"grad_req": "null", "differentiable": False} if node in states else {}
             parameter = self.params.get(node.name, allow_deferred_init=True, **settings)
             self._reg_params[node.name.removeprefix(common)] = parameter
 

@@ -129,3 +129,56 @@ def test_sending_while_backward_computes_gives_the_same_bits(there):
     assert after[1:] == (["False", "False", "True"] if there else ["False", "True", "False"])
     if there and native.enabled and len(os.sched_getaffinity(0)) > 1:
         assert ahead[1] == "True"
+
+
+STATISTICS = """
+import contextlib
+from minigluon import autograd, gluon
+mx.random.seed(1)
+net = gluon.nn.HybridSequential()
+net.add(gluon.nn.Dense(4, in_units=3), gluon.nn.BatchNorm(in_channels=4), gluon.nn.Dense(2))
+net.initialize()
+net.hybridize()
+kind, folder = os.environ["KIND"], os.environ["FOLDER"]
+trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.01}, kvstore=kind)
+rank = int(os.environ["DMLC_WORKER_ID"])
+random = np.random.default_rng(rank)
+running = [net[1].running_mean, net[1].running_var]
+with trainer.join() if kind == "dist_sync" else contextlib.nullcontext():
+    for step in range(20 + rank):
+        x = nd.array(random.normal(3 * rank, 1 + rank, size=(8, 3)))
+        with autograd.record():
+            loss = (net(x) ** 2).sum()
+        loss.backward()
+        trainer.step(24)
+    own = [param.data().asnumpy() for param in running]
+assert all((param.data().asnumpy() == one).all() for param, one in zip(running, own))
+np.save(f"{folder}/own.{rank}", own)
+for turn in range(2):  # the second time they are equal already
+    trainer.average_statistics()
+    np.save(f"{folder}/{turn}.{rank}", [param.data().asnumpy() for param in running])
+net.save_parameters(f"{folder}/net.{rank}")
+x = nd.array(np.random.default_rng(5).normal(size=(8, 3)))
+np.save(f"{folder}/seen.{rank}", net(x).asnumpy())
+with autograd.record():
+    loss = (net(x) ** 2).sum()
+loss.backward()
+trainer.step(24)  # training goes on
+"""
+
+
+@pytest.mark.parametrize("kind", ["dist_sync", "dist_async"])
+def test_running_statistics_become_the_mean_of_all_workers(tmp_path, kind):
+    env = {"FOLDER": str(tmp_path), "KIND": kind}
+    with Job(STATISTICS, workers=3, servers=2, env=env) as job:
+        job.succeed(60)
+    own, first, second, seen = ([np.load(tmp_path / f"{name}.{rank}.npy") for rank in range(3)]
+                                for name in ("own", "0", "1", "seen"))
+    assert not np.allclose(own[0], own[1]) and not np.allclose(own[1], own[2])
+    np.testing.assert_allclose(first[0], np.mean(own, axis=0), rtol=1e-5)
+    assert (first[0] == first[1]).all() and (first[0] == first[2]).all()
+    np.testing.assert_allclose(second[0], first[0], rtol=1e-6)
+    if kind == "dist_sync":  # the weights agree as well: any worker's file is as good
+        files = [params(tmp_path / f"net.{rank}") for rank in range(3)]
+        assert largest_difference(files[0], files[1]) == largest_difference(files[0], files[2]) == 0
+        assert (seen[0] == seen[1]).all() and (seen[0] == seen[2]).all()
