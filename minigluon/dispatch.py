@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from time import perf_counter_ns
-from types import SimpleNamespace
 from typing import Any
 
 from numpy import asarray, generic
@@ -18,7 +17,7 @@ from numpy import asarray, generic
 from .base import DTypeError, MXNetError, OutOfRangeError, ShapeError, env_bool
 from .device import Device, kernels_of
 from .device.cpu import native
-from .ops import Attrs, Operator, namespace, registry
+from .ops import Attrs, Operator, function, registry
 from .ops.sparse import form_for
 from .ops.storage import STORED, Stored, dense_of, fill, stype_of
 
@@ -278,25 +277,35 @@ def _raw_call(device: Device) -> Callable[[Operator, tuple[Any, ...], dict[str, 
     return apply
 
 
-def raw_face(device: Device) -> SimpleNamespace:
+def raw_face(device: Device) -> Any:
     """Raw F: every operator as a function of raw arrays; what gradient rules run with."""
     return _face(device, observing.observer is not None)
 
 
-@cache
-def _face(device: Device, observed: bool) -> SimpleNamespace:
-    apply = _raw_call(device)
-    functions = namespace(apply)
-    if native.enabled and device.type == "cpu" and not observed:
-        functions.update(native.core.raw_functions(functions))
-    face = SimpleNamespace(**functions)
+class _RawFace:
+    """Raw F of one device; a function is made when a rule first asks for it."""
 
-    def invoke(op: Operator, *inputs: Any, **attrs: Any) -> Any:
-        if op.direct is None or observed:
-            return apply(op, inputs, attrs)
-        outputs = op.direct(inputs, device)
+    def __init__(self, device: Device, observed: bool) -> None:
+        self._device, self._observed = device, observed
+        self._apply = _raw_call(device)
+        self._short = native.enabled and device.type == "cpu" and not observed
+
+    def __getattr__(self, name: str) -> Any:
+        op = registry.get(name)
+        if op is None:
+            raise AttributeError(f"there is no operator '{name}'")
+        made = function(op, self._apply, name)
+        if self._short:
+            made = native.core.raw_functions({name: made}).get(name, made)
+        self.__dict__[name] = made
+        return made
+
+    def _invoke(self, op: Operator, *inputs: Any, **attrs: Any) -> Any:
+        if op.direct is None or self._observed:
+            return self._apply(op, inputs, attrs)
+        outputs = op.direct(inputs, self._device)
         visible = op.visible(attrs)
         return outputs[0] if visible == 1 else list(outputs[:visible])
 
-    face._invoke = invoke
-    return face
+
+_face = cache(_RawFace)

@@ -144,7 +144,10 @@ def _fixpoint(
                    tuple[list[T | None], list[T | None]]],
     merge: Callable[[T | None, T | None, Node, str], T | None],
 ) -> Inferred[T]:
-    """Apply the rules in both directions until a whole pass teaches nothing."""
+    """Apply the rules in both directions until a pass teaches nothing to what it has been over.
+
+    Forwards, what a node's outputs are is news for nodes that come later in the same pass.
+    """
     nodes = topological(entries)
     found: dict[Entry, T | None] = {
         Entry(node, 0): hint(node) for node in nodes if node.op is None}
@@ -155,7 +158,8 @@ def _fixpoint(
         changed = False
         for node in calls if forwards else reversed(calls):
             try:
-                changed |= _visit(node, found, rule, merge)
+                inputs, outputs = _visit(node, found, rule, merge)
+                changed |= inputs or (outputs and not forwards)
             except MXNetError as error:
                 raise locate(error, node) from error.__cause__
         # the backward pass only matters while something is still open
@@ -165,22 +169,23 @@ def _fixpoint(
     return Inferred(nodes, found)
 
 
-def _visit(node: Node, found: dict[Entry, T | None], rule: Any, merge: Any) -> bool:
-    """One rule of one node; whether it taught anything."""
+def _visit(node: Node, found: dict[Entry, T | None], rule: Any, merge: Any
+           ) -> tuple[bool, bool]:
+    """One rule of one node; whether it taught anything about its inputs, and its outputs."""
     op = node.op
     assert op is not None
     outputs = node.outputs(hidden=True)
     ins = [found.get(entry) for entry in node.inputs]
     outs = [found.get(entry) for entry in outputs]
     new_ins, new_outs = rule(op, list(ins), list(outs), node)
-    changed = False
+    changed = [False, False]
     for place, (entry, old, new) in enumerate(zip(
             (*node.inputs, *outputs), (*ins, *outs), (*new_ins, *new_outs), strict=True)):
         merged = merge(old, new, node, _what(node, place))
         if merged != old or entry not in found:
             found[entry] = merged
-            changed |= merged != old
-    return changed
+            changed[place >= len(ins)] |= merged != old
+    return changed[0], changed[1]
 
 
 def _what(node: Node, place: int) -> str:

@@ -204,9 +204,14 @@ _measured: dict[tuple[Any, ...], float] = {}
 
 
 def _seconds(node: Node, shapes: Mapping[Entry, Shape], layout: _Layout, training: bool) -> float:
-    """The time of a convolution (and in training of its gradients) in a layout."""
-    data, weight = shapes[node.inputs[0]], shapes[node.inputs[1]]
-    out = shapes[Entry(node, 0)]
+    """The time of a convolution (and in training of its gradients) in a layout.
+
+    It grows with the batch, so that of sixteen samples tells it.
+    """
+    batch, *image = shapes[node.inputs[0]]
+    samples = min(batch, _BLOCK)
+    weight = shapes[node.inputs[1]]
+    data, out = (samples, *image), (samples, *shapes[Entry(node, 0)][1:])
     attrs = layout.windows({**node.attrs, "no_bias": True})
     key = (layout.name, data, weight, attrs["stride"], attrs["pad"], training)
     if key not in _measured:
@@ -218,7 +223,7 @@ def _seconds(node: Node, shapes: Mapping[Entry, Shape], layout: _Layout, trainin
             if node.inputs[0].node.op is not None:
                 calls += [("_conv_grad_data", (y, w, x), x)]
         _measured[key] = sum(_best(name, inputs, output, attrs) for name, inputs, output in calls)
-    return _measured[key]
+    return _measured[key] * (batch / samples if layout is _NHWC else _blocks(batch))
 
 
 def _laid_out(shape: Shape, layout: _Layout) -> Shape:
@@ -235,7 +240,7 @@ def _best(op: str, inputs: Sequence[Shape], output: Shape, attrs: Attrs) -> floa
     arrays = [np.ones(shape, "float32") for shape in inputs]
     out = [np.ones(output, "float32")]
     times = []
-    for _ in range(4):
+    for _ in range(3):
         start = time.thread_time()  # not the clock's: other processes may be running
         step.run(arrays, out)
         times.append(time.thread_time() - start)

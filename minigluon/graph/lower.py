@@ -52,8 +52,9 @@ def lower(returned: Sequence[Entry], variables: Sequence[Node], arrays: Sequence
     try:
         descs = _descs(entries, inputs)
         for rewrite in PASSES:
-            entries = rewrite(entries, descs, training)
-            descs = _descs(entries, inputs)
+            rewritten = rewrite(entries, descs, training)
+            if rewritten != entries:
+                entries, descs = rewritten, _descs(rewritten, inputs)
     except MXNetError:
         return None  # running it says what is wrong, at the node where it is
     return _Lowering(entries, variables, descs, training).program(visible, spent)
