@@ -5,7 +5,7 @@ from types import SimpleNamespace as _SimpleNamespace
 from typing import Any
 
 from . import ndarray as _nd
-from . import random
+from .base import ArgumentValueError
 from .context import Context, cpu, cpu_pinned, current_context, gpu
 from .device import gpu_memory_info, num_gpus
 from .ndarray import NDArray as _NDArray
@@ -22,6 +22,7 @@ from .npmode import (
     use_np_shape,
 )
 from .numpy import array as _array
+from .numpy import batches as random
 from .numpy.array import face as _face
 from .numpy.array import lift as _lift
 from .numpy.elementwise import lifted as _lifted
@@ -163,6 +164,17 @@ def masked_softmax(data: Any, mask: Any, axis: int = -1, temperature: float = 1.
     return F._npi_where(mask, F.softmax(low, axis=axis, temperature=temperature), none)
 
 
+def constraint_check(input: Any, msg: str = "Constraint violated!") -> Any:
+    """``array(True)`` where all elements are true: a factor for what they are conditions of.
+
+    Raises:
+        ValueError: with `msg`, where one is not.
+    """
+    if not _lifted(input).asnumpy().all():
+        raise ArgumentValueError(msg)
+    return _array(True, "bool", input.ctx)
+
+
 def save(file: str, arr: Any) -> None:
     """Write arrays to a file: one, a list, or a dict from names to arrays."""
     _nd.save(file, arr)
@@ -193,9 +205,9 @@ image = _SimpleNamespace(**{
     if hasattr(_nd, f"_image_{name}")})
 
 __all__ = [
-    "Context", "cpu", "cpu_pinned", "current_context", "from_numpy", "gpu", "gpu_memory_info",
-    "image", "is_np_array", "is_np_shape", "load", "masked_softmax", "nonzero", "np_array",
-    "np_shape", "num_gpus", "random", "reset_np", "reshape", "save", "seed", "set_np", "use_np",
-    "use_np_array", "use_np_shape", "waitall",
+    "Context", "constraint_check", "cpu", "cpu_pinned", "current_context", "from_numpy", "gpu",
+    "gpu_memory_info", "image", "is_np_array", "is_np_shape", "load", "masked_softmax", "nonzero",
+    "np_array", "np_shape", "num_gpus", "random", "reset_np", "reshape", "save", "seed", "set_np",
+    "use_np", "use_np_array", "use_np_shape", "waitall",
 ]
 __all__ += sorted(_OPERATORS)

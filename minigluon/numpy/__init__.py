@@ -96,9 +96,13 @@ def may_share_memory(a: Any, b: Any, max_work: Any = None) -> Any:
 shares_memory = may_share_memory
 
 
+# What NumPy 2 calls otherwise. MXNet's functions are those of NumPy 1.
+_RENAMED = {"trapz": "trapezoid", "in1d": "isin"} if hasattr(_onp, "trapezoid") else {}
+
+
 def __getattr__(name: str) -> Any:
     """NumPy's own functions, for what is not built here: on the host, without gradient."""
-    found = None if name.startswith("_") else getattr(_onp, name, None)
+    found = None if name.startswith("_") else getattr(_onp, _RENAMED.get(name, name), None)
     if found is None or isinstance(found, (type, _ModuleType)) or not callable(found):
         raise AttributeError(f"module 'minigluon.np' has no attribute '{name}'")
     globals()[name] = function = _lower(found)

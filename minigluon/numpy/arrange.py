@@ -295,6 +295,22 @@ def diff(a: Any, n: int = 1, axis: int = -1) -> Any:
 
 
 @_enter
+def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
+    """Differences of neighbours of the flattened array, between `to_begin` and `to_end`.
+
+    >>> from minigluon import np
+    >>> ediff1d(np.array([1, 3, 6]), to_begin=0)
+    array([0., 2., 3.])
+    """
+    ary = lifted(ary)
+    between = diff(ary.reshape((-1,)))
+    ends = [None if end is None else lifted(end).astype(ary.dtype).reshape((-1,))
+            for end in (to_begin, to_end)]
+    parts = [part for part in (ends[0], between, ends[1]) if part is not None]
+    return FUNCTIONS["concatenate"](parts) if len(parts) > 1 else between
+
+
+@_enter
 def broadcast_arrays(*args: Any) -> list[Any]:
     """The arrays, all stretched to one shape."""
     arrays = [lifted(x) for x in args]

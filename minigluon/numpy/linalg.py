@@ -1,6 +1,10 @@
-"""``np.linalg``: norms, inverses and determinants with gradients; the rest is NumPy's."""
+"""``np.linalg``: norms, inverses, determinants, equations and singular values with gradients.
+
+The rest is NumPy's.
+"""
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as onp
@@ -37,7 +41,6 @@ def _by_numpy(name: str) -> Any:
 
 cond, matrix_rank, pinv, qr = map(_by_numpy, ("cond", "matrix_rank", "pinv", "qr"))
 eig, eigh, eigvals, eigvalsh = map(_by_numpy, ("eig", "eigh", "eigvals", "eigvalsh"))
-solve, tensorinv, tensorsolve = map(_by_numpy, ("solve", "tensorinv", "tensorsolve"))
 multi_dot = _by_numpy("multi_dot")
 
 
@@ -80,9 +83,44 @@ def cholesky(a: Any) -> Any:
     return face(a).linalg_potrf(a)
 
 
+def solve(a: Any, b: Any) -> Any:
+    """x with a x = b, for each matrix in the last two axes of `a`; b: matrices or vectors.
+
+    >>> from minigluon import np
+    >>> solve(np.array([[2, 0], [0, 4]]), np.array([2, 2]))
+    array([1. , 0.5])
+    """
+    a, b = _square("solve", a), floating(lifted(b))
+    if isinstance(b, Symbol) or b.ndim != a.ndim - 1:
+        return face(a, b)._npi_solve(a, b)
+    return face(a, b)._npi_solve(a, b.expand_dims(-1)).squeeze(axis=-1)
+
+
+def tensorinv(a: Any, ind: int = 2) -> Any:
+    """The inverse with respect to ``tensordot(a, x, ind)``: of the matrix whose rows are the first
+    `ind` axes.
+    """
+    if ind < 1:
+        raise ArgumentValueError(f"np.linalg.tensorinv: ind: expected 1 or more, got {ind}")
+    a = floating(lifted(a))
+    rows = math.prod(a.shape[:ind])
+    return inv(a.reshape((rows, -1))).reshape((*a.shape[ind:], *a.shape[:ind]))
+
+
+def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
+    """x with ``tensordot(a, x, x.ndim) == b``; `axes` of a are moved to its end before."""
+    a, b = floating(lifted(a)), floating(lifted(b))
+    if axes is not None:
+        moved = [axis % a.ndim for axis in ((axes,) if isinstance(axes, int) else axes)]
+        a = a.transpose([axis for axis in range(a.ndim) if axis not in moved] + moved)
+    columns = a.shape[b.ndim:]
+    return solve(a.reshape((-1, math.prod(columns))), b.reshape((-1,))).reshape(columns)
+
+
 def svd(a: Any) -> Any:
     """Singular values: (ut, l, v) with a = ut diag(l) v, as MXNet has it (v: rows)."""
-    return tuple(_by_numpy("svd")(a, full_matrices=False))
+    a = floating(lifted(a))
+    return tuple(face(a)._npi_svd(a))
 
 
 def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:

@@ -54,6 +54,21 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
 
 
 @_enter
+def polyval(p: Any, x: Any) -> Any:
+    """The polynomial with coefficients `p`, the highest power first, at each x (Horner's rule).
+
+    >>> from minigluon import np
+    >>> polyval(np.array([1, 0, 2]), np.array([3, 4]))
+    array([11., 18.])
+    """
+    p, x = lifted(p), lifted(x)
+    value = binary("multiply", x, 0)
+    for place in range(p.shape[0]):
+        value = binary("add", binary("multiply", value, x), p[place])
+    return value
+
+
+@_enter
 def matmul(a: Any, b: Any, out: Any = None) -> Any:
     """Products of the matrices in the last two axes; the axes before are broadcast."""
     return into(out, _product("matmul", a, b))

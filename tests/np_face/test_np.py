@@ -10,6 +10,7 @@ import pytest
 
 import minigluon as mx
 from minigluon import autograd, gluon, np, npx
+from minigluon.base import MXNetError
 from minigluon.gluon import nn
 
 
@@ -332,3 +333,85 @@ def test_draws() -> None:
 def test_misuse(compute: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         compute(np.ones((2, 2)))
+
+
+def _slopes(function, x):
+    """The gradient at x by central differences."""
+    found = onp.zeros_like(x)
+    for place in onp.ndindex(*x.shape):
+        ends = []
+        for step in (1e-6, -1e-6):
+            moved = x.copy()
+            moved[place] += step
+            ends.append(float(function(np.array(moved, dtype="float64"))))
+        found[place] = (ends[0] - ends[1]) / 2e-6
+    return found
+
+
+def _weighed(parts):
+    """A number that depends on every element of these in its own way."""
+    return sum((part * np.array(onp.cos(onp.arange(part.size)).reshape(part.shape),
+                                dtype="float64")).sum() for part in parts)
+
+
+@pytest.mark.parametrize(("shape", "function"), [
+    ((3, 4), np.linalg.svd), ((4, 3), np.linalg.svd), ((3, 3), np.linalg.svd),
+    ((2, 2, 3), np.linalg.svd),
+    ((3, 3), lambda x: [np.linalg.solve(x, x[0])]), ((3, 3), lambda x: [np.linalg.solve(x, x * x)]),
+    ((2, 3, 3), lambda x: [np.linalg.solve(x, x[:, :, :2])]),
+    ((3, 3), lambda x: [np.linalg.tensorinv(x, ind=1)]),
+    ((4, 2, 2), lambda x: [np.linalg.tensorsolve(x, x[:, 0, 1])]),
+    ((2, 3), lambda x: [np.ediff1d(x, to_end=x[0], to_begin=5)]),
+    ((2, 3), lambda x: [np.polyval(x[0], x)]),
+])
+def test_gradients_of_what_numpy_solves(shape, function):
+    x = onp.random.RandomState(3).rand(*shape)
+    if shape[-1] == shape[-2]:
+        x += 2 * onp.eye(shape[-1])
+    array = np.array(x, dtype="float64")
+    array.attach_grad()
+    with mx.autograd.record():
+        total = _weighed(function(array))
+    total.backward()
+    slopes = _slopes(lambda a: _weighed(function(a)), x)
+    onp.testing.assert_allclose(array.grad.asnumpy(), slopes, rtol=1e-6, atol=1e-7)
+
+
+def test_equations_and_singular_values_equal_numpys():
+    rng = onp.random.RandomState(1)
+    a, b, t = rng.rand(2, 4, 4) + onp.eye(4), rng.rand(2, 4, 3), rng.rand(6, 2, 3)
+    ours = [np.array(each, dtype="float64") for each in (a, b, t)]
+    onp.testing.assert_allclose(np.linalg.solve(*ours[:2]).asnumpy(), onp.linalg.solve(a, b))
+    for found, wanted in zip(np.linalg.svd(ours[1]), onp.linalg.svd(b, full_matrices=False),
+                             strict=True):
+        onp.testing.assert_allclose(found.asnumpy(), wanted)
+    onp.testing.assert_allclose(
+        np.linalg.tensorsolve(ours[2].transpose(1, 0, 2), ours[1][0, :2, :3], axes=1).asnumpy(),
+        onp.linalg.tensorsolve(t.transpose(1, 0, 2), b[0, :2, :3], axes=(1,)))
+    with pytest.raises(MXNetError, match=r"np.linalg.solve: expected \(..., n, n\)"):
+        np.linalg.solve(ours[0], ours[0][:, :3])
+    with pytest.raises(MXNetError, match=r"np\.linalg\.solve: [Ss]ingular"):
+        np.linalg.solve(np.zeros((2, 2)), np.ones((2, 2))).asnumpy()
+    with pytest.raises(ValueError, match="ind"):
+        np.linalg.tensorinv(ours[0], ind=0)
+
+
+def test_draws_of_npx():
+    mx.random.seed(5)
+    loc = np.array([0, 100])
+    drawn = npx.random.normal_n(loc, 1.0, batch_shape=(1000,))
+    assert drawn.shape == (1000, 2) and abs(drawn.mean(axis=0) - loc).max() < 0.2
+    drawn = npx.random.uniform_n(np.zeros((2, 1)), np.array([1, 5]), batch_shape=500)
+    assert drawn.shape == (500, 2, 2)
+    assert drawn.max(axis=0).asnumpy() == pytest.approx(onp.array([[1, 5], [1, 5]]), rel=0.05)
+    drawn = npx.random.bernoulli(np.array([0.0, 0.25, 1.0]), size=(2000, 3), dtype="int32")
+    assert drawn.dtype == onp.int32
+    assert drawn.mean(axis=0).asnumpy() == pytest.approx(onp.array([0, 0.25, 1]), abs=0.05)
+    assert float(npx.random.bernoulli(logit=onp.log(3.0), size=2000).mean()) == pytest.approx(
+        0.75, abs=0.05)
+    for wrong in ({}, {"prob": 0.5, "logit": 0.0}, {"prob": 1.5}):
+        with pytest.raises(ValueError, match="bernoulli"):
+            npx.random.bernoulli(**wrong)
+    assert bool(npx.constraint_check(loc >= 0, "negative"))
+    with pytest.raises(ValueError, match="negative"):
+        npx.constraint_check(loc > 0, "negative")

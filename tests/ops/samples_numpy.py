@@ -74,3 +74,17 @@ for _text, _shapes in (("ii->i", [(3, 3)]), ("ii", [(3, 3)]), ("ij->", [(2, 3)])
          reference=lambda *x, _text=_text: np.einsum(_text, *x))
 _add("_npi_einsum_grad", [_r(2, 2), _r(2, 3), _r(3, 2)],
      {"subscripts": "ij,jk->ik", "place": 1}, grad=False, reference=lambda g, a, b: a.T @ g)
+
+_SYSTEM = (np.random.default_rng(2).random((2, 3, 3)) + 3 * np.eye(3)).astype("float32")
+for _transpose in (False, True):
+    _add("_npi_solve", [_SYSTEM, _r(2, 3, 2)], {"transpose": _transpose}, second_order=True,
+         reference=lambda a, b, t=_transpose: np.linalg.solve(a.swapaxes(1, 2) if t else a, b),
+         bad=[([_SYSTEM, _r(2, 2, 2)], {}, ShapeError, "np.linalg.solve: expected"),
+              ([_r(2, 3), _r(3, 1)], {}, ShapeError, "np.linalg.solve: expected")])
+for _shape in ((2, 3), (3, 2), (2, 3, 3)):
+    _add("_npi_svd", [_r(*_shape)], {},
+         reference=lambda a: list(np.linalg.svd(a, full_matrices=False)))
+_add("_npi_svd_grad", [np.eye(2, dtype="float32") * 0, np.ones(2, "float32"),
+                       np.zeros((2, 3), "float32"), np.eye(2, dtype="float32"),
+                       np.array([2, 1], "float32"), np.eye(2, 3, dtype="float32")], {}, grad=False,
+     reference=lambda du, ds, dv, u, s, v: u @ v)

@@ -1,4 +1,4 @@
 """Operators that only NumPy's interface needs (``mx.np``): what they mean is NumPy's."""
-from . import arrange, choose, product
+from . import arrange, choose, product, solve
 
-__all__ = ["arrange", "choose", "product"]
+__all__ = ["arrange", "choose", "product", "solve"]
