@@ -11,17 +11,14 @@
 // through all three stages within the second cache. Where there are more filters than tiles it is
 // the images that are turned once, and a piece of work takes some filters.
 #include <algorithm>
-#include <atomic>
-#include <cstdlib>
 
 #include "../parallel.h"
 #include "conv_problem.h"
 #include "sets.h"
+#include "winograd.h"
 
 namespace mg {
 namespace {
-
-constexpr int64_t kSquare = 16;  // elements of a tile
 
 struct Tiling {  // of results into 2 x 2
   int64_t batch, down, across, out_h, out_w, filters;
@@ -42,10 +39,6 @@ struct Elements {
   float* at;
   int64_t plane, panel, rows;
 };
-struct Factor {  // the left one of a product
-  const float* at;
-  int64_t rows, row, step, k;  // from one row to the next, from one column to the next
-};
 
 #define MG_ISA_FILE "kernels/conv_winograd.inl"
 #include "kernels/each_set.h"
@@ -59,26 +52,8 @@ const auto gradients_of = MG_PICK(winograd::gradients);
 
 // Tiles that a piece of work takes at a time: products of whole rows, elements in the second cache.
 constexpr int64_t kTiles = 48;
-constexpr double kFloatsANanosecond = 40.0;  // products that a core does, roughly
 
-// Numbers from one element to the next: an odd number of cache lines, so that sixteen of them do
-// not meet in the same set of a cache.
-int64_t apart(int64_t floats) { return (floats + 15) / 16 / 2 * 32 + 16; }
 int64_t aligned(int64_t floats) { return (floats + 15) / 16 * 16; }
-
-// f(lane, item) for all items; lanes run at the same time, each takes the next item.
-template <class F>
-void in_lanes(int64_t lanes, int64_t items, double cost, F&& f) {
-  std::atomic<int64_t> next{0};
-  const double each = cost * static_cast<double>(items) / static_cast<double>(lanes);
-  parallel_for(lanes, each, [&](int64_t begin, int64_t end) {
-    for (int64_t lane = begin; lane < end; ++lane) {
-      for (int64_t item; (item = next.fetch_add(1, std::memory_order_relaxed)) < items;) {
-        f(lane, item);
-      }
-    }
-  });
-}
 
 // What the convolution and both gradients share.
 class Winograd : public Step {
@@ -202,7 +177,7 @@ class WinogradConv final : public Winograd {
     float* to = u + panel * width_ * kSquare * channels + c * width + f % width_;
     const int64_t row = back_ ? tiling_.filters : channels;  // of the weights: their channels
     const float* from = weight + (back_ ? c * row + f : f * row + c) * 9;
-    kernels_of(from, row, back_, to, channels * width, width);
+    kernels_of(from, row, back_, back_, to, channels * width, width);
   }
 
   ConvEpilogue after_;
@@ -329,17 +304,8 @@ class WinogradWeights final : public Winograd {
 
 // Whether a convolution is one of those for which this is faster (measured).
 bool fits(const ConvGeometry& g) {
-  static const bool wanted = [] {
-    const char* text = std::getenv("MINIGLUON_WINOGRAD");
-    return text == nullptr || *text != '0';
-  }();
-  if (!wanted || g.kh != 3 || g.kw != 3 || g.step_y != 1 || g.step_x != 1 || g.dilate_y != 1 ||
-      g.dilate_x != 1 || g.pad_y > 2 || g.pad_x > 2) {
-    return false;
-  }
   const int64_t tiles = g.batch * ((g.out_h + 1) / 2) * ((g.out_w + 1) / 2);
-  return g.channels % 16 == 0 && g.filters % 16 == 0 && g.channels >= 32 && g.filters >= 32 &&
-         tiles >= kTiles && 3 * g.positions() >= 2 * 4 * tiles;
+  return winograd_may(g) && tiles >= kTiles && 3 * g.positions() >= 2 * 4 * tiles;
 }
 
 std::unique_ptr<Step> make(const std::vector<Desc>& in, const std::vector<Desc>& out,

@@ -203,14 +203,44 @@ def test_fewer_products(batch: int, size: tuple[int, int], channels: int, filter
     with threads(count):
         for op, arrays in (("Convolution", [x, w, bias]), ("_conv_grad_data", [dy, w, x]),
                            ("_conv_grad_weight", [dy, x, w])):
-            step, [plain] = step_for(op, arrays, attrs)
-            exact = registry[op].body(np, *(array.astype("float64") for array in arrays),
-                                      **registry[op].parse(attrs))
-            [got] = step(arrays)
-            scale = np.abs(exact).max()
-            assert np.abs(got - exact).max() < 1.5e-6 * scale
-            np.testing.assert_allclose(got / scale, plain / scale, rtol=0, atol=3e-6)
-            np.testing.assert_array_equal(step(arrays)[0], got)
+            _check_exact(op, arrays, attrs)
+
+
+@core
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize(("batch", "size", "channels", "filters", "pad"), [
+    (1, (32, 32), 64, 64, (1, 1)),
+    (1, (16, 16), 128, 32, (1, 1)),
+    (3, (15, 15), 32, 80, (1, 1)),  # an odd number of halves of vectors
+    (1, (27, 29), 48, 32, (2, 0)),
+    (2, (70, 90), 32, 48, (0, 2)),  # several strips
+])
+def test_fewer_products_channels_first(batch: int, size: tuple[int, int], channels: int,
+                                       filters: int, pad: tuple[int, int], count: int) -> None:
+    """conv_winograd_rows.cpp, alone and with what follows it."""
+    attrs = {"kernel": (3, 3), "num_filter": filters, "pad": pad}
+    x, w, bias = _arrays(batch, channels, size, filters, (3, 3))
+    with threads(count):
+        _check_exact("Convolution", [x, w], {**attrs, "no_bias": True})
+        _check_exact("Convolution", [x, w, bias], attrs)
+        add = normal(*registry["Convolution"].body(np, x, w, bias, **registry["Convolution"].parse(
+            attrs)).shape, seed=2)
+        norm = [normal(filters, seed=seed) for seed in (3, 4, 5)]
+        _check_exact("_conv_fused", [x, w, *norm, np.abs(normal(filters)) + 1, add],
+                     {**attrs, "no_bias": True, "norm": True, "add": True, "act_type": "relu",
+                      "eps": 1e-3})
+
+
+def _check_exact(op: str, arrays: list[Any], attrs: dict[str, Any]) -> None:
+    """The kernel is near the exact result and, however often it runs, gives the same."""
+    step, [plain] = step_for(op, arrays, attrs)
+    exact = registry[op].body(np, *(array.astype("float64") for array in arrays),
+                              **registry[op].parse(attrs))
+    [got] = step(arrays)
+    scale = np.abs(exact).max()
+    assert np.abs(got - exact).max() < 1.5e-6 * scale
+    np.testing.assert_allclose(got / scale, plain / scale, rtol=0, atol=3e-6)
+    np.testing.assert_array_equal(step(arrays)[0], got)
 
 
 @core
