@@ -12,8 +12,7 @@ from . import symbol as sym
 from .autograd import pause
 from .base import ArgumentError, ArgumentValueError, MXNetError, did_you_mean, dtype_name
 from .context import Context
-from .ndarray import NDArray
-from .ndarray.ndarray import wrap
+from .ndarray import NDArray, wrap
 from .ops import Attrs, OpenOperator, Operator, find_operator, registry
 from .ops.operator import MaybeShape
 from .ops.sparse import Form

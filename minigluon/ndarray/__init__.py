@@ -9,10 +9,12 @@ from ..ops import subspaces as _subspaces
 from ..ops import zipfian_function as _zipfian_function
 from . import methods as _methods  # noqa: F401  hangs them on NDArray
 from . import sparse
+from .calls import invoke, nd_call
 from .control import CONTROL as _CONTROL
 from .creation import (
     BINARY_FUNCTIONS,
     arange,
+    array,
     concatenate,
     empty,
     eye,
@@ -28,7 +30,8 @@ from .creation import (
     to_dlpack_for_write,
     zeros,
 )
-from .ndarray import NDArray, array, enter_numpy_class, invoke, nd_call, shown, waitall, wrap
+from .kinds import enter_numpy_class, shown, wrap
+from .ndarray import NDArray, waitall
 from .saveload import load, load_frombuffer, save
 from .updates import CONTRIB_UPDATES, onehot_encode, reset_arrays
 

@@ -7,8 +7,9 @@ from typing import Any
 from ..base import ArgumentValueError, ShapeError
 from ..nest import flatten, rebuild
 from ..ops import find_operator
+from .calls import nd_call
 from .creation import zeros
-from .ndarray import NDArray, nd_call
+from .ndarray import NDArray
 
 __all__ = ["CONTROL", "cond", "foreach", "while_loop"]
 

@@ -7,18 +7,66 @@ from typing import Any
 
 import numpy as np
 
-from ..base import ArgumentError, ArgumentValueError, dtype_name
+from ..base import ArgumentError, ArgumentValueError, DTypeError, ShapeError, dtype_name
 from ..context import Context, cpu, current_context
 from ..device import device_of
 from ..npmode import is_np_shape
 from ..ops import BINARY, find_operator, split_v2_settings
-from .ndarray import NDArray, array, binary, invoke, nd_call, sparse_class
+from .calls import invoke, nd_call
+from .kinds import known, sparse_class
+from .ndarray import NDArray
+from .words import binary
 
 __all__ = [
-    "BINARY_FUNCTIONS", "arange", "concatenate", "empty", "eye", "from_dlpack", "from_numpy",
-    "full", "histogram", "linspace", "moveaxis", "ones", "split_v2", "to_dlpack_for_read",
-    "to_dlpack_for_write", "zeros",
+    "BINARY_FUNCTIONS", "arange", "array", "concatenate", "empty", "eye", "from_dlpack",
+    "from_numpy", "full", "histogram", "linspace", "moveaxis", "ones", "split_v2",
+    "to_dlpack_for_read", "to_dlpack_for_write", "zeros",
 ]
+
+
+def _numbers(words: np.ndarray, dtype: str) -> np.ndarray:
+    """Numbers written as text, read as `dtype`."""
+    try:
+        return words.astype(dtype)
+    except ValueError as error:
+        raise DTypeError(f"nd.array: cannot make an array of text not {dtype}: {error}") from error
+
+
+def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> NDArray:
+    """A new array from lists, NumPy arrays or another NDArray.
+
+    Args:
+        source_array: the values; numbers written as text are read. ctx: where to put them; the
+            current context when None.
+        dtype: element type; when None an NDArray keeps its own, everything else is float32.
+
+    >>> import minigluon as mx
+    >>> mx.nd.array([1, 2]).dtype.__name__
+    'float32'
+    """
+    if hasattr(source_array, "tocsr"):
+        return sparse_class("csr").from_scipy(source_array, ctx, dtype)  # type: ignore[no-any-return]
+    if isinstance(source_array, NDArray):
+        made = source_array.copyto(ctx or current_context())
+        if type(made) is known.numpy:
+            made = made.as_nd_ndarray()
+        return made if dtype is None else made.astype(dtype, copy=False)
+    if isinstance(source_array, (list, tuple)):
+        source_array = [x.asnumpy() if isinstance(x, NDArray) else x for x in source_array]
+    try:
+        host = np.asarray(source_array)
+    except ValueError as error:
+        raise ShapeError(f"nd.array: rows of unequal length: {error}") from error
+    if host.dtype.kind in "US":  # fields of a text file: read as numbers, as MXNet does
+        host = _numbers(host, dtype_name(dtype or "float32"))
+    if host.dtype.kind not in "biufc":
+        raise DTypeError(f"nd.array: cannot make an array of {type(source_array).__name__}: "
+                         f"its elements are {host.dtype}")
+    dtype = "float32" if dtype is None else dtype_name(dtype)
+    ctx = ctx or current_context()
+    if not isinstance(ctx, Context):
+        raise ArgumentError(f"ctx: expected a Context like mx.cpu(0), got {ctx!r}")
+    return NDArray(device_of(ctx).array(host, dtype), ctx)
 
 
 def _shape(shape: Any) -> tuple[int, ...]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 from typing import Any
 
 from ..ops import find_operator
+from .calls import nd_call
 from .creation import split_v2
-from .ndarray import NDArray, nd_call
+from .ndarray import NDArray
 
 __all__: list[str] = []
 

@@ -30,7 +30,8 @@ from ..device import device_of, num_gpus
 from ..files import read_file, replacing
 from ..npmode import is_np_shape
 from ..ops.storage import Csr, RowSparse, Stored
-from .ndarray import NDArray, wrap
+from .kinds import wrap
+from .ndarray import NDArray
 
 __all__ = ["load", "load_frombuffer", "save"]
 

@@ -22,9 +22,11 @@ from ..ops import find_operator
 from ..ops import namespace as _namespace
 from ..ops import subspaces as _subspaces
 from ..ops.storage import Csr, RowSparse, Stored, stored_as
+from .calls import nd_call
 from .creation import BINARY_FUNCTIONS as _BINARY
 from .creation import zeros as _zeros
-from .ndarray import NDArray, nd_call, sparse_class, wrap
+from .kinds import sparse_class, wrap
+from .ndarray import NDArray
 from .stored import BaseSparseNDArray, CSRNDArray, RowSparseNDArray
 
 __all__ = ["BaseSparseNDArray", "CSRNDArray", "RowSparseNDArray", "array", "csr_matrix", "empty",

@@ -20,7 +20,10 @@ from ..ops import find_operator
 from ..ops.sparse.arith import empty_like
 from ..ops.sparse.reduction import csr_rows
 from ..ops.storage import STYPES, Csr, RowSparse, fill
-from .ndarray import NDArray, array, enter_sparse_class, nd_call, raw_on, wrap
+from .calls import nd_call
+from .creation import array
+from .kinds import enter_class, wrap
+from .ndarray import NDArray, raw_on
 
 __all__ = ["BaseSparseNDArray", "CSRNDArray", "RowSparseNDArray"]
 
@@ -263,5 +266,5 @@ def _rebuild(raw: Any, ctx: Context) -> NDArray:
 
 _CAST, _DOT = find_operator("cast_storage"), find_operator("dot")
 _RETAIN = find_operator("_sparse_retain")
-enter_sparse_class("row_sparse", RowSparseNDArray)
-enter_sparse_class("csr", CSRNDArray)
+enter_class("row_sparse", RowSparseNDArray)
+enter_class("csr", CSRNDArray)

@@ -7,8 +7,9 @@ from typing import Any
 
 from ..base import ArgumentValueError
 from ..ops import find_operator
+from .calls import nd_call
 from .creation import full
-from .ndarray import NDArray, nd_call
+from .ndarray import NDArray
 
 __all__ = ["CONTRIB_UPDATES", "onehot_encode", "reset_arrays"]
 

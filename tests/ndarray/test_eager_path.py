@@ -18,7 +18,7 @@ from minigluon.base import DTypeError, GradientError, MXNetError
 from minigluon.device import engine
 from minigluon.device.cpu import native
 from minigluon.dispatch import prepared
-from minigluon.ndarray.ndarray import binary
+from minigluon.ndarray.words import binary
 from minigluon.ops import find_operator
 
 WORDS = {"add": operator.add, "subtract": operator.sub, "multiply": operator.mul,
