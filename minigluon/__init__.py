@@ -18,6 +18,7 @@ from __future__ import annotations
 import importlib as _importlib
 import sys as _sys
 from types import ModuleType as _ModuleType
+from typing import Any as _Any
 
 from .base import uncollected as _uncollected
 
@@ -102,8 +103,15 @@ def _numpy_face(name: str) -> _ModuleType:
     raise AttributeError(f"there is no operator '{name}', or it is not built yet")
 
 
-for _face in (ndarray, symbol):
-    _face.__getattr__ = _numpy_face  # type: ignore[attr-defined]
+def _symbolic_face(name: str) -> _Any:
+    """The same where F is ``sym``; ``F.np.ones`` and such are nodes of the graph there."""
+    if name == "np":
+        return _importlib.import_module(".numpy.graph", __name__).room
+    return _numpy_face(name)
+
+
+ndarray.__getattr__ = _numpy_face  # type: ignore[attr-defined]
+symbol.__getattr__ = _symbolic_face  # type: ignore[attr-defined]
 _npmode.on_load(lambda: __getattr__("numpy"))
 
 

@@ -5,8 +5,8 @@ The error tree (each is also the built-in class a Python user would catch)::
     MXNetError(RuntimeError)
       ShapeError(ValueError)            shapes that do not fit
       DTypeError(TypeError)             element types that do not fit
-      ArgumentError(TypeError)          unknown or missing operator arguments
-      ArgumentValueError(ValueError)    an argument with a value that is not allowed
+      ArgumentError(TypeError, AssertionError)        unknown, missing or unfit arguments
+      ArgumentValueError(ValueError, AssertionError)  an argument with a value that is not allowed
       OutOfRangeError(IndexError)       an index beyond the end of an axis
       FileError(OSError)                a file that cannot be read or written
         FileMissingError(FileNotFoundError)
@@ -19,6 +19,9 @@ The error tree (each is also the built-in class a Python user would catch)::
         KVStoreTimeout(TimeoutError)    a wait that reached its limit
         PeerLost(ConnectionError)       a role of the job that died or left
         AuthenticationError(PermissionError)   a peer that does not know the job token
+
+MXNet's Python checks many arguments with ``assert``, and code written for it catches that; hence
+AssertionError beside the class that says more.
 """
 from __future__ import annotations
 
@@ -106,11 +109,11 @@ class DTypeError(MXNetError, TypeError):
     """Element types that do not fit together."""
 
 
-class ArgumentError(MXNetError, TypeError):
+class ArgumentError(MXNetError, TypeError, AssertionError):
     """An argument that the operator does not know, or a required one that is missing."""
 
 
-class ArgumentValueError(MXNetError, ValueError):
+class ArgumentValueError(MXNetError, ValueError, AssertionError):
     """An argument whose value is not allowed."""
 
 

@@ -85,9 +85,9 @@ class DataBatch:
         self.provide_label = provide_label
 
     def __str__(self) -> str:
-        shapes = [None if arrays is None else [array.shape for array in arrays]
-                  for arrays in (self.data, self.label)]
-        return f"{type(self).__name__}: data shapes: {shapes[0]} label shapes: {shapes[1]}"
+        data = [array.shape for array in self.data or ()]
+        label = [array.shape for array in self.label] if self.label else None
+        return f"{type(self).__name__}: data shapes: {data} label shapes: {label}"
 
 
 class DataIter:

@@ -55,7 +55,7 @@ def print_summary(symbol: Symbol, shape: Mapping[str, Sequence[int]] | None = No
 
     >>> import minigluon as mx
     >>> net = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=4, name="fc")
-    >>> print_summary(net, {"data": (1, 3)}, line_length=54)
+    >>> print_summary(net, {"data": (1, 3)}, 54)  # doctest: +NORMALIZE_WHITESPACE
     ______________________________________________________
     Layer (type)           Output Sha Para Previous Layer
     ======================================================
@@ -78,7 +78,7 @@ def print_summary(symbol: Symbol, shape: Mapping[str, Sequence[int]] | None = No
         line = ""
         for field, end in zip(fields, ends, strict=True):
             line = (line + field)[:end - 1 if end < line_length else end].ljust(end)
-        print(line.rstrip())
+        print(line)
 
     print("_" * line_length)
     row(["Layer (type)", "Output Shape", "Param #", "Previous Layer"])

@@ -106,6 +106,8 @@ def test_multi_precision_state_and_the_warning_without_it() -> None:
     momentum, master = sgd.create_state_multi_precision(0, weight)
     assert momentum.dtype == master.dtype == np.float32
     assert opt.SGD(multi_precision=True).create_state_multi_precision(0, weight)[0] is None
+    master, (mean, _) = opt.Adam(multi_precision=True).create_state_multi_precision(0, weight)
+    assert master.asnumpy().tolist() == [1, 1] and mean.asnumpy().tolist() == [0, 0]
     with pytest.warns(UserWarning, match="multi_precision=True"):
         opt.SGD().create_state_multi_precision(0, weight)
 

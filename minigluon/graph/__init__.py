@@ -42,12 +42,22 @@ from .executor import CompiledGraph
 from .gradient import gradient
 from .infer import Inferred, infer_dtype, infer_shape
 from .inline import inlined
-from .ir import Entry, F, GraphFace, Node, auxiliary, substitute, topological, variables
+from .ir import (
+    Entry,
+    F,
+    GraphFace,
+    Node,
+    Stated,
+    auxiliary,
+    substitute,
+    topological,
+    variables,
+)
 from .layout import assign_layout, has_images
 from .serial import from_json, to_json
 
 __all__ = [
-    "CompiledGraph", "Entry", "F", "GraphFace", "Inferred", "Node", "assign_layout", "auxiliary",
-    "close_shapes", "from_json", "gradient", "has_images", "has_open_shapes", "infer_dtype",
-    "infer_shape", "inlined", "substitute", "to_json", "topological", "variables",
+    "CompiledGraph", "Entry", "F", "GraphFace", "Inferred", "Node", "Stated", "assign_layout",
+    "auxiliary", "close_shapes", "from_json", "gradient", "has_images", "has_open_shapes",
+    "infer_dtype", "infer_shape", "inlined", "substitute", "to_json", "topological", "variables",
 ]

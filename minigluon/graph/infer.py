@@ -10,7 +10,7 @@ import ast
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
-from ..base import DTypeError, MXNetError, ShapeError, dtype_name
+from ..base import ArgumentError, DTypeError, MXNetError, ShapeError, dtype_name
 from ..npmode import is_np_shape
 from ..ops.operator import MaybeShape, Operator
 from ..ops.rules import merge_shapes
@@ -78,6 +78,8 @@ def infer_shape(entries: Sequence[Entry], known: Mapping[Any, Sequence[int] | No
             shape = ast.literal_eval(text) if text else None
         if shape is None or not (len(shape) or is_np_shape()):
             return None  # before np_shape, () is a shape of which nothing is known
+        if isinstance(shape, str):
+            raise ArgumentError(f"expected the shape of {node.name} as a tuple, got {shape!r}")
         return tuple(max(int(dim), 0) for dim in shape)
 
     def rule(op: Operator, ins: list[MaybeShape], outs: list[MaybeShape], node: Node

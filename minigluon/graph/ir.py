@@ -7,8 +7,24 @@ from typing import Any, NamedTuple
 
 from ..ops import Attrs, Operator, find_operator
 
-__all__ = ["Entry", "F", "GraphFace", "Node", "auxiliary", "impure", "substitute", "topological",
-           "variables"]
+__all__ = ["Entry", "F", "GraphFace", "Node", "Stated", "auxiliary", "impure", "substitute",
+           "topological", "variables"]
+
+
+class Stated(dict[str, Any]):
+    """Complete attributes that know which of them were said and how ('': as the value reads).
+
+    So they are written out.
+
+    >>> Stated({"stride": (2, 2), "no_bias": False}, {"stride": "[2, 2]"}).texts
+    {'stride': '[2, 2]'}
+    """
+
+    __slots__ = ("texts",)
+
+    def __init__(self, attrs: Attrs, texts: Mapping[str, str]) -> None:
+        super().__init__(attrs)
+        self.texts = texts
 
 
 class Node:

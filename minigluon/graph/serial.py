@@ -9,7 +9,7 @@ from ..base import ArgumentValueError, MXNetError, NotForThisError, did_you_mean
 from ..npmode import is_np_shape
 from ..ops import OpenOperator, Operator, attr_text, registry
 from .infer import locate
-from .ir import Entry, Node, topological
+from .ir import Entry, Node, Stated, topological
 
 __all__ = ["HIDDEN_KEYS", "attr_texts", "from_json", "to_json", "user_attrs"]
 
@@ -28,12 +28,13 @@ _GRAPHS = "subgraphs"
 
 
 def attr_texts(node: Node) -> dict[str, str]:
-    """A node's operator attributes as text: those required, and those unlike the default."""
+    """A node's operator attributes as text: those said, required, or unlike the default."""
     op = node.op
     if op is None:
         return {}
-    texts = {name: attr_text(value) for name, value in node.attrs.items()
-             if name not in op.defaults or op.defaults[name] != value}
+    said = node.attrs.texts if isinstance(node.attrs, Stated) else {}
+    texts = {name: said.get(name) or attr_text(value) for name, value in node.attrs.items()
+             if name in said or name not in op.defaults or op.defaults[name] != value}
     if op.variadic and not _COUNTS & set(op.attr_names):
         texts["num_args"] = str(len(node.inputs) + len(node.attrs.get(_GRAPHS, ())))
     return texts
@@ -138,11 +139,12 @@ def _node(row: Mapping[str, Any], inputs: list[Entry]) -> Node:
     node = Node(op, row["name"], inputs, extra_attrs=extra)
     try:
         training = given.pop("training", None) if op.needs_training else None
-        node.attrs = op.parse(given)
+        node.attrs = Stated(op.parse(given), {name: text for name, text in given.items()
+                                              if name in op.parsers and isinstance(text, str)})
     except MXNetError as error:
         raise locate(error, node) from None
     if training is not None:
-        node.attrs = {**node.attrs, "training": training == "True"}
+        node.attrs["training"] = training == "True"
     return node
 
 

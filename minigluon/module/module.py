@@ -233,9 +233,7 @@ class Module(BaseModule):
 
         args = filled(self._param_names, group.param_arrays, arg_params)
         aux = filled(self._aux_names, group.aux_arrays, aux_params)
-        if not allow_extra:
-            self._refuse_extra({**(arg_params or {}), **(aux_params or {})})
-        self._take(args, aux)
+        self._take(args, aux)  # others than the symbol's are let go: a net's weights for a part
         group.set_params(args, aux)
         self.params_initialized = True
         self._params_dirty = False

@@ -56,7 +56,7 @@ def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> N
     try:
         host = np.asarray(source_array)
     except ValueError as error:
-        raise ShapeError(f"nd.array: rows of unequal length: {error}") from error
+        raise ArgumentError(f"nd.array: rows of unequal length: {error}") from error
     if host.dtype.kind in "US":  # fields of a text file: read as numbers, as MXNet does
         host = _numbers(host, dtype_name(dtype or "float32"))
     if host.dtype.kind not in "biufc":

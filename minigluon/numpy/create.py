@@ -58,10 +58,12 @@ def empty(shape: Any, dtype: Any = None, order: str = "C", ctx: Context | None =
 def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C",
          ctx: Context | None = None, out: Any = None, device: Context | None = None) -> Any:
     """An array full of one value (or of an array that is broadcast)."""
-    value = fill_value.asnumpy() if isinstance(fill_value, NDArray) else fill_value
+    if isinstance(fill_value, NDArray):
+        wide = lifted(fill_value).broadcast_to(shape_of(shape))
+        return into(out, wide if dtype is None else wide.astype(dtype_name(dtype), copy=False))
     if dtype is None and isinstance(fill_value, (bool, onp.bool_)):
         dtype = "bool"
-    return into(out, _filled(shape, value, dtype, ctx or device))
+    return into(out, _filled(shape, fill_value, dtype, ctx or device))
 
 
 def _like(name: str, value: float) -> None:

@@ -220,7 +220,7 @@ def arctan2(x1: Any, x2: Any, out: Any = None) -> Any:
 def copysign(x1: Any, x2: Any, out: Any = None) -> Any:
     """The size of x1 with the sign of x2 (a zero counts as positive)."""
     size = FUNCTIONS["abs"](floating(lifted(x1)))
-    return into(out, where(binary("lesser", x2, 0), -size, size))
+    return into(out, where(binary("lesser", lifted(x2), 0), -size, size))
 
 
 @_enter

@@ -44,7 +44,10 @@ def _mean(xp: Any, data: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
     for axis in axes:
         count *= data.shape[axis]
     total = _add(xp, data, axes, keepdims)
-    return total / total.dtype.type(count) if total.dtype.kind == "f" else total // count
+    if total.dtype.kind == "f":
+        return total / total.dtype.type(count)
+    whole = total // count
+    return whole + ((total < 0) & (whole * count != total))  # towards zero, as C++ divides
 
 
 def _multiply(xp: Any, data: Array, axes: tuple[int, ...], keepdims: bool) -> Array:

@@ -184,7 +184,9 @@ def _solved(xp: Any, A: Array, B: Array) -> Array:
 
 # -- Cholesky --------------------------------------------------------------------------------------
 
-def _potrf_back(F: Any, dy: Any, out: Any, A: Any) -> list[Any]:
+def _potrf_back(F: Any, dy: Any, out: Any, A: Any, *, lower: bool) -> list[Any]:
+    if not lower:
+        dy, out = _transposed(F, dy), _transposed(F, out)
     inner = F._linalg_triangle(F._linalg_gemm2(out, dy, transpose_a=True), diagonal=0.5)
     left = F._linalg_trsm(out, inner, transpose=True)
     both = F._linalg_trsm(out, left, rightside=True)
@@ -192,12 +194,13 @@ def _potrf_back(F: Any, dy: Any, out: Any, A: Any) -> list[Any]:
 
 
 @operator("_linalg_potrf", infer=matrix_shape, gradient=_potrf_back, aliases=("linalg_potrf",))
-def potrf(xp: Any, A: Array) -> Array:
-    """The Cholesky factor: lower triangular L with L L' = A.
+def potrf(xp: Any, A: Array, *, lower: bool = True) -> Array:
+    """The Cholesky factor: lower triangular L with L L' = A, or upper triangular U with U' U = A.
 
     Args:
-        A: symmetric positive definite matrices, of which the lower triangle is read. The gradient
-            is symmetric: half of it for each of the two equal elements.
+        A: symmetric positive definite matrices, of which the lower (upper) triangle is read. The
+            gradient is symmetric: half of it for each of the two equal elements.
+        lower: L is wanted, else U.
 
     Shapes: A (*S, N, N) -> (*S, N, N).
 
@@ -207,13 +210,17 @@ def potrf(xp: Any, A: Array) -> Array:
     """
     square(A.shape)
     try:
-        return xp.linalg.cholesky(computable(xp, A)).astype(A.dtype, copy=False)
+        factor = xp.linalg.cholesky(_swap(computable(xp, A), not lower))
+        return _swap(factor, not lower).astype(A.dtype, copy=False)
     except xp.linalg.LinAlgError:
         raise MXNetError("_linalg_potrf: A is not positive definite; add a small multiple of the "
                          "identity") from None
 
 
-def _potri_back(F: Any, dy: Any, out: Any, A: Any) -> list[Any]:
+def _potri_back(F: Any, dy: Any, out: Any, A: Any, *, lower: bool) -> list[Any]:
+    if not lower:
+        [grad] = _potri_back(F, dy, out, _transposed(F, A), lower=True)
+        return [_transposed(F, grad)]
     both = F.elemwise_add(dy, _transposed(F, dy))
     product = F._linalg_trsm(A, F._linalg_gemm2(out, both), transpose=True, rightside=True,
                              alpha=-1.0)
@@ -221,11 +228,11 @@ def _potri_back(F: Any, dy: Any, out: Any, A: Any) -> list[Any]:
 
 
 @operator("_linalg_potri", infer=matrix_shape, gradient=_potri_back, aliases=("linalg_potri",))
-def potri(xp: Any, A: Array) -> Array:
+def potri(xp: Any, A: Array, *, lower: bool = True) -> Array:
     """The inverse of A A' for lower triangular A: of a matrix given by its Cholesky factor.
 
     Args:
-        A: lower triangular matrices.
+        A: triangular matrices. lower: they are lower triangular; upper ones stand for A' A.
 
     Shapes: A (*S, N, N) -> (*S, N, N).
 
@@ -233,7 +240,7 @@ def potri(xp: Any, A: Array) -> Array:
     >>> mx.nd.linalg_potri(mx.nd.array([[2, 0], [0, 1]])).asnumpy().tolist()
     [[0.25, 0.0], [0.0, 1.0]]
     """
-    part = xp.tril(computable(xp, A))
+    part = xp.tril(_swap(computable(xp, A), not lower))
     inner = _solved(xp, part, xp.broadcast_to(xp.eye(A.shape[-1], dtype=part.dtype), part.shape))
     return xp.matmul(inner.swapaxes(-1, -2), inner).astype(A.dtype, copy=False)
 

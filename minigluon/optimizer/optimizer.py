@@ -154,10 +154,10 @@ class Optimizer:
         return self.multi_precision and bool(weight.dtype == np.float16)
 
     def create_state_multi_precision(self, index: Index, weight: NDArray) -> State:
-        """`create_state`, or (that of a float32 copy, the copy) for float16 weights."""
+        """`create_state`, or (a float32 copy, that of the copy) for float16 weights."""
         if self._is_half(weight):
             master = weight.astype("float32")
-            return self.create_state(index, master), master
+            return master, self.create_state(index, master)
         if weight.dtype == np.float16 and not self.multi_precision:
             warnings.warn(
                 f"{type(self).__name__}: updating a float16 weight in float16 loses accuracy; "
@@ -177,7 +177,7 @@ class Optimizer:
             else:
                 self.update(index, weight, grad, state)
         elif self._is_half(weight):
-            inner, master = state
+            master, inner = state
             self.update(index, master, grad.astype("float32"), inner)
             master.astype(weight.dtype).copyto(weight)
         else:

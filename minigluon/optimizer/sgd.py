@@ -53,6 +53,11 @@ class SGD(Optimizer):
         else:
             apply_rule(self.momentum_op, weight, [grad, state], momentum=self.momentum, **settings)
 
+    def create_state_multi_precision(self, index: Index, weight: NDArray) -> State:
+        """Of float16 weights (momentum or None, a float32 copy): in this order, as in MXNet."""
+        state = super().create_state_multi_precision(index, weight)
+        return state[::-1] if self._is_half(weight) else state
+
     def update_multi_precision(
         self, index: Index, weight: NDArray, grad: NDArray, state: State
     ) -> None:

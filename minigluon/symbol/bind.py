@@ -146,7 +146,7 @@ class Executor:
             self._program(training=True)
 
     def debug_str(self) -> str:
-        """The nodes in order, one a line."""
+        """The nodes in order, what they read, and their attributes."""
         return debug_text(self._entries)
 
     # -- running -------------------------------------------------------------------------------
@@ -285,6 +285,9 @@ class Executor:
             raise ArgumentError(f"forward: no argument '{name}'{did_you_mean(name, self.arg_dict)} "
                                 f"(arguments: {', '.join(self.arg_dict)})")
         array = self.arg_dict[name]
+        if not hasattr(value, "shape"):
+            raise ArgumentValueError(f"forward: {name}: expected an NDArray or a NumPy array, got "
+                                     f"{value!r}")
         if tuple(value.shape) != array.shape:
             raise ShapeError(f"forward: {name}: expected shape {array.shape}, got "
                              f"{tuple(value.shape)}; bind again or use reshape()")

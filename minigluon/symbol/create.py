@@ -8,7 +8,7 @@ from typing import Any
 
 from ..attribute import AttrScope
 from ..base import ArgumentError, ArgumentValueError, NotForThisError, dtype_name
-from ..graph import Entry, Node
+from ..graph import Entry, Node, Stated
 from ..graph.infer import DTYPE_CODES
 from ..graph.serial import HIDDEN_KEYS
 from ..name import NameManager
@@ -118,14 +118,28 @@ def create(hint: str, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any
     if op.variadic and len(args) == 1 and isinstance(args[0], Symbol):
         args = (list(args[0]),)  # all outputs of one symbol
     training = kwargs.pop("training", None) if op.needs_training else None
+    said = {key: _text(value) for key, value in kwargs.items()
+            if key in op.parsers and value is not None}
+    if not op.variadic:
+        said.update((name, _text(value)) for name, value in zip(
+            op.attr_names, args[len(op.input_names):], strict=False))
     given, parsed = op.bind(args, kwargs)
+    if said:
+        parsed = Stated(parsed, said)
     if training is not None:
-        parsed = {**parsed, "training": bool(training)}
+        parsed = Stated({**parsed, "training": bool(training)}, said)
     node = Node(op, NameManager.current.get(name, hint), (), parsed, checked_attrs(attrs))
     node.inputs = _inputs(op, node, given)
     if _numpy_class is not None and any([type(x) is _numpy_class for x in given]):
         return _numpy_class(node.outputs())  # type: ignore[no-any-return]
     return Symbol(node.outputs())
+
+
+def _text(value: Any) -> str:
+    """An attribute in the words in which it was given; '' where the parsed value says it better."""
+    plain = all([type(each) is int for each in value]) if isinstance(value, (list, tuple)) else (
+        type(value) in (bool, int, float, str))
+    return str(value) if plain else ""
 
 
 def _inputs(op: Operator, node: Node, given: Sequence[Any]) -> list[Entry]:

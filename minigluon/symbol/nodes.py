@@ -13,11 +13,22 @@ __all__ = ["attr_text", "attrs_of", "checked_attrs", "clone", "debug_text", "out
 
 
 def debug_text(entries: Sequence[Entry]) -> str:
-    """The nodes in order, one a line."""
-    return "\n".join(
-        f"{node.name} = {node.op.name if node.op else 'variable'}"
-        f"({', '.join(output_name(entry) for entry in node.inputs)})"
-        for node in topological(entries))
+    """The nodes in order, with what they read and their attributes, as MXNet writes them."""
+    if len(entries) == 1 and entries[0].node.op is None:
+        return f"Variable:{entries[0].node.name}\n"
+    lines = ["Symbol Outputs:", *(f"\toutput[{number}]={entry.node.name}({entry.index})"
+                                  for number, entry in enumerate(entries))]
+    for node in topological(entries):
+        if node.op is None:
+            lines.append(f"Variable:{node.name}")
+            continue
+        lines += ["-" * 20, f"Op:{node.op.name}, Name={node.name}", "Inputs:"]
+        lines += [f"\targ[{number}]={entry.node.name}({entry.index})"
+                  f"{'' if entry.node.op else ' version=0'}"
+                  for number, entry in enumerate(node.inputs)]
+        attrs = attrs_of(node)
+        lines += ["Attrs:", *(f"\t{key}={attrs[key]}" for key in sorted(attrs))] if attrs else []
+    return "\n".join([*lines, ""])
 
 
 def output_name(entry: Entry) -> str:
@@ -56,8 +67,6 @@ def attrs_of(node: Node) -> dict[str, str]:
     for key in HIDDEN_KEYS:
         if f"__{key}__" in attrs:
             attrs[key] = attrs[f"__{key}__"]
-    if node.op is not None and node.op.variadic:
-        attrs.pop("num_args", None)
     return attrs
 
 

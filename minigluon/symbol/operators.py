@@ -26,6 +26,8 @@ _SAME_SHAPE = {"add": "elemwise_add", "subtract": "elemwise_sub", "multiply": "e
                "greater_equal": "_greater_equal", "lesser": "_lesser",
                "lesser_equal": "_lesser_equal", "logical_and": "_logical_and",
                "logical_or": "_logical_or", "logical_xor": "_logical_xor", "hypot": "_hypot"}
+_COMPARISONS = frozenset(f"_{word}_scalar" for word in (
+    "equal", "not_equal", "greater", "greater_equal", "lesser", "lesser_equal"))
 _HINTS = {"add": "_plus", "subtract": "_minus", "multiply": "_mul", "divide": "_div"}
 
 
@@ -48,7 +50,8 @@ def binary(word: str, lhs: Any, rhs: Any, name: str | None = None) -> Any:
 
 
 def _with_scalar(name: str, data: Symbol, scalar: Any, settings: dict[str, Any]) -> Symbol:
-    hint = name.removesuffix("_scalar") + "scalar"
+    # MXNet's nodes: `_plusscalar0`, but `_equal_scalar0`
+    hint = name if name in _COMPARISONS else name.removesuffix("_scalar") + "scalar"
     return create(hint, find_operator(name), (data,), {**settings, "scalar": scalar})
 
 
@@ -110,6 +113,7 @@ def _attach_operators() -> None:
                        "mod": "modulo", "pow": "power"}.items():
         setattr(Symbol, f"__{name}__", forward(word))
         setattr(Symbol, f"__r{name}__", reflected(word))
+    Symbol.__rpow__ = _rpow  # type: ignore[attr-defined]
     for name, word in {"gt": "greater", "ge": "greater_equal", "lt": "lesser",
                        "le": "lesser_equal"}.items():
         setattr(Symbol, f"__{name}__", forward(word))
@@ -123,6 +127,13 @@ def _attach_operators() -> None:
     for name, op in methods():
         if name not in Symbol.__dict__:
             setattr(Symbol, name, function(op, partial(create, name.lower()), name))
+
+
+def _rpow(self: Symbol, other: Any) -> Symbol:
+    """``number ** symbol``, which MXNet names unlike ``sym.power(number, symbol)``."""
+    if not isinstance(other, _NUMBERS):
+        return NotImplemented
+    return call("_rpower_scalar", self, scalar=other)
 
 
 def _reshape(self: Symbol, *shape: Any, **kwargs: Any) -> Symbol:

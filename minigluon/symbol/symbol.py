@@ -160,7 +160,7 @@ class Symbol:
     def list_attr(self, recursive: bool = False) -> dict[str, str]:
         """All attributes of the node as text; empty for a group."""
         if recursive:
-            raise NotForThisError("list_attr: recursive has gone, as in MXNet; use attr_dict()")
+            raise DeprecationWarning("list_attr: recursive has gone, as in MXNet; use attr_dict()")
         node = self._only_node()
         return {} if node is None else attrs_of(node)
 
@@ -265,7 +265,7 @@ class Symbol:
 
     def _infer(self, infer: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Inferred[Any]:
         if args and kwargs:
-            raise ArgumentError("infer: values are given by position or by name, not both")
+            raise ArgumentValueError("infer: values are given by position or by name, not both")
         known = dict(zip(self.list_arguments(), args, strict=False)) if args else dict(kwargs)
         names = self.list_inputs()
         for name in known:
@@ -296,7 +296,7 @@ class Symbol:
             file.write(text.encode())
 
     def debug_str(self) -> str:
-        """The nodes in order, one a line."""
+        """The nodes in order, what they read, and their attributes."""
         return debug_text(self.entries)
 
     def optimize_for(self, backend: str, args: Any = None, aux: Any = None, ctx: Any = None,

@@ -39,11 +39,11 @@ struct Window {
     c.y1 = top + kh < height ? top + kh : height;
     c.x1 = left + kw < width ? left + kw : width;
     c.padded = (c.y1 - c.y0) * (c.x1 - c.x0) != kh * kw;
-    int64_t count = (c.y1 - c.y0) * (c.x1 - c.x0);
+    int64_t count = std::max<int64_t>(c.y1 - c.y0, 1) * std::max<int64_t>(c.x1 - c.x0, 1);
     if (include_pad) {
       const int64_t bottom = top + kh < height + pad_y ? top + kh : height + pad_y;
       const int64_t right = left + kw < width + pad_x ? left + kw : width + pad_x;
-      count = (bottom - top) * (right - left);
+      count = std::max<int64_t>(bottom - top, 1) * std::max<int64_t>(right - left, 1);
     }
     c.count = static_cast<float>(count);
     return c;

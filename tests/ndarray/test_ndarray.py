@@ -20,7 +20,7 @@ def test_array_dtype_rules():
         nd.zeros(())
     with pytest.raises(TypeError, match="array of text"):
         nd.array(["a"])
-    with pytest.raises(ValueError, match="unequal"):
+    with pytest.raises(TypeError, match="unequal"):
         nd.array([[1, 2], [3]])
 
 

@@ -45,6 +45,13 @@ MATRIX = {
     "comparison": lambda F, x: F.np.where(x > x.mean(), x, 0 * x),
     "npx": lambda F, x: F.npx.relu(x - 3).sum(axis=0),
     "einsum": lambda F, x: F.np.einsum("ij,kj->ik", x, x)[0],
+    "ones and arange": lambda F, x: F.np.ones((3,)) + F.np.arange(3) * x + F.np.arange(1, 3, 0.7),
+    "zeros, concatenated": lambda F, x: F.np.concatenate([x, F.np.zeros((2, 1))], axis=1),
+    "full of a Symbol": lambda F, x: F.np.full((2, 3), x[0, 0]) + F.np.full((3,), 2) * x,
+    "eye": lambda F, x: F.np.dot(x, F.np.eye(3)) + F.np.dot(x, F.np.identity(3)),
+    "linspace": lambda F, x: F.np.linspace(0, 1, 3) + F.np.linspace(0, 2, 3, endpoint=False) * x,
+    "draws": lambda F, x: 0 * F.np.random.normal(x, 2) + 0 * F.np.random.uniform(size=(3,)) + x,
+    "draws of integers": lambda F, x: x + F.np.random.randint(2, 3, size=(3,)).astype("float32"),
 }
 SCALAR = {
     "x[None]": lambda F, x: x[None],
@@ -78,7 +85,7 @@ def test_hybridized_as_eager(host, compute):
 @pytest.mark.parametrize(("compute", "text"), [
     (lambda F, x: x[x > 2], "np.take"),
     (lambda F, x: x[[0, 1]], "np.take"),
-    (lambda F, x: x + F.np.ones((3,)), "np.full_like"),
+    (lambda F, x: x + F.np.array([1, 2, 3]), "np.full_like"),
 ])
 def test_what_a_graph_cannot(compute, text):
     block = Block(compute)
@@ -153,3 +160,16 @@ def test_no_rows_to_fold():
         assert getattr(x, name)(axis=1).shape == (0,)
         with pytest.raises(ValueError, match="no elements"):
             getattr(x, name)(axis=0)
+
+
+def test_new_arrays_of_a_graph_have_the_types_of_eager_ones():
+    made = [lambda F, x: F.np.ones((2,), dtype="int32"), lambda F, x: F.np.zeros(3),
+            lambda F, x: F.np.full((2,), True), lambda F, x: F.np.random.randint(5, size=4),
+            lambda F, x: F.np.arange(3, dtype="int64"), lambda F, x: F.np.random.randn(2, 3),
+            lambda F, x: F.np.random.exponential(size=(2,)), lambda F, x: F.np.empty((1, 2))]
+    for compute in made:
+        eager, hybrid = (Block(lambda F, x, compute=compute: (compute(F, x), x))
+                         for _ in range(2))
+        hybrid.hybridize()
+        (a, _), (b, _) = eager(np.array(A)), hybrid(np.array(A))
+        assert (a.shape, a.dtype, type(a)) == (b.shape, b.dtype, type(b))

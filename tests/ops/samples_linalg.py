@@ -74,6 +74,10 @@ _add("_linalg_potrf", [_definite(2, 3, 3)], grad=False, reference=np.linalg.chol
      tolerance=1e-5,
      bad=[([-np.eye(2, dtype="float32")], {}, MXNetError, "not positive definite"),
           ([_r(2, 3)], {}, ShapeError, "square matrices")])
+_add("_linalg_potrf", [_definite(2, 3, 3)], {"lower": False}, grad=False, tolerance=1e-5,
+     reference=lambda a: _turned(np.linalg.cholesky(a)))
+_add("_linalg_potri", [_steep(2, 3, 3)], {"lower": False}, second_order=True, tolerance=1e-4,
+     reference=lambda a: np.linalg.inv(_turned(np.triu(a)) @ np.triu(a)))
 _add("_linalg_extractdiag", [_r(2, 3, 3)], {"offset": -1}, second_order=True,
      reference=lambda a: np.diagonal(a, -1, 1, 2),
      bad=[([_r(2, 2)], {"offset": 2}, ShapeError, "offset within the matrices")])

@@ -192,6 +192,11 @@ for _kind in ("max", "avg", "sum"):
          second_order=True,
          reference=lambda x, kind=_kind: getattr(x, {"avg": "mean"}.get(kind, kind))(
              axis=(2, 3), keepdims=True))
+# the last windows begin behind the data
+_add("Pooling", [_r(2, 3, 3, 4)], {"kernel": (1, 2), "stride": (3, 2), "pool_type": "avg",
+                                   "pooling_convention": "full"},
+     reference=lambda x: np.concatenate([(x[:, :, :1, ::2] + x[:, :, :1, 1::2]) / 2,
+                                         np.zeros((2, 3, 1, 2), x.dtype)], axis=2))
 _add("Pooling", [_r(2, 3, 6, 5)], {**_WINDOW, "pad": (1, 1), "pool_type": "avg",
                                    "count_include_pad": False}, second_order=True)
 _add("Pooling", [_r(2, 3, 6, 4, low=0.2)], {**_WINDOW, "pool_type": "lp", "p_value": 2})
@@ -295,6 +300,8 @@ _add("SoftmaxOutput", [_r(4, 3), _LABEL], grad=False, reference=lambda x, y: _so
            "SoftmaxOutput: normalization: expected one of")])
 _add("SoftmaxOutput", [_r(4, 3, 2), np.array([[0, 1]] * 4)], {"multi_output": True}, grad=False,
      reference=lambda x, y: _softmax(x, 1))
+_add("SoftmaxOutput", [_r(4, 2, 3), np.array([[0, 1]] * 4)], grad=False,
+     reference=lambda x, y: _softmax(x.reshape(4, 6)).reshape(x.shape))
 _add("SoftmaxOutput", [_r(4, 2, 3), np.array([[0, 1]] * 4)], {"preserve_shape": True}, grad=False,
      reference=lambda x, y: _softmax(x))
 _add("_softmax_output_grad", [_r(4, 3), _LABEL], {"normalization": "batch"}, grad=False,

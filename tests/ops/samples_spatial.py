@@ -36,6 +36,8 @@ _add("_contrib_BilinearResize2D", [_IMAGES], {"height": 7, "width": 9}, second_o
           ([_IMAGES], {"mode": "down"}, ArgumentValueError, "mode: expected one of 'size'")])
 _add("_contrib_BilinearResize2D", [_r(1, 2, 2, 2)], {"height": 3, "width": 2},
      reference=lambda x: np.stack([x[:, :, 0], x.mean(axis=2), x[:, :, 1]], axis=2))
+_add("_contrib_BilinearResize2D", [_r(1, 2, 3, 2)], {"height": 1, "width": 2,
+     "align_corners": False}, reference=lambda x: x[:, :, :1])
 _add("_contrib_BilinearResize2D", [_r(1, 2, 2, 4)],
      {"scale_height": 1, "scale_width": 0.5, "align_corners": False},
      reference=lambda x: (x[..., ::2] + x[..., 1::2]) / 2)

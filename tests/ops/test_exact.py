@@ -95,3 +95,9 @@ def test_arrays_without_axes_stay_arrays() -> None:
         assert y.shape == ()
         y[...] = 3
         assert y.asnumpy() == 3
+
+
+def test_means_of_integers_are_cut_towards_zero() -> None:
+    rows = nd.array([[-1, -2, 0], [3, 4, 4], [-3, -3, -3]], dtype="int32")
+    assert rows.mean(axis=1).asnumpy().tolist() == [-1, 3, -3]
+    assert rows[:1, :2].mean().asnumpy().tolist() == [-1]

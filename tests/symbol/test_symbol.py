@@ -250,9 +250,7 @@ def test_infer_shape():
     assert net.infer_shape(data=(100, 100)) == want
     assert net.infer_shape((100, 100)) == want
     assert net.infer_shape() == (None, None, None)
-    partial = net.infer_shape_partial()
-    assert partial[0][0] == ()
-    assert partial[0][1] == (1000, 0)
+    assert net.infer_shape_partial() == ([()] * 5, [()], [])  # as MXNet: nothing without data
     assert net.infer_shape_partial(data=(0, 100))[1] == [(0, 10)]
     assert net.infer_shape(data=(0, 100)) == (None, None, None)
     with pytest.raises(ShapeError, match="node fc1"):
@@ -323,7 +321,12 @@ def test_constants():
 
 
 def test_debug_str_lists_the_nodes():
-    assert sym.relu(sym.var("x"), name="r").debug_str() == "x = variable()\nr = relu(x)"
+    x = sym.var("x")
+    assert x.debug_str() == "Variable:x\n"
+    assert sym.FullyConnected(x, num_hidden=2, no_bias=True, name="f").debug_str() == (
+        "Symbol Outputs:\n\toutput[0]=f(0)\nVariable:x\nVariable:f_weight\n" + "-" * 20
+        + "\nOp:FullyConnected, Name=f\nInputs:\n\targ[0]=x(0) version=0\n"
+        "\targ[1]=f_weight(0) version=0\nAttrs:\n\tno_bias=True\n\tnum_hidden=2\n")
 
 
 def test_there_are_no_partitioners():
@@ -359,3 +362,38 @@ def test_numpy_shapes():
         text = net.tojson()
     assert json.loads(text)["attrs"]["is_np_shape"] == ["int", 1]
     assert mx.sym.load_json(text).list_arguments() == net.list_arguments()
+
+
+def test_attributes_stand_as_they_were_said() -> None:
+    x = sym.var("x")
+    y = sym.Pooling(x, kernel=(2, 2), stride=[2, 2], pool_type="max", name="pool")
+    said = {"kernel": "(2, 2)", "stride": "[2, 2]", "pool_type": "max"}  # defaults, too
+    assert y.list_attr() == said
+    y = sym.load_json(y.tojson())
+    assert y.list_attr() == said
+    assert sym.clip(y, 0, 1).list_attr() == {"a_min": "0", "a_max": "1"}
+    assert sym.load_json(y.tojson()).tojson() == y.tojson()
+    assert sym.Concat(y, y, dim=1).list_attr() == {"dim": "1", "num_args": "2"}
+
+
+def test_names_of_numbers_with_symbols_are_mxnets() -> None:
+    x = sym.var("x")
+    with mx.name.NameManager():
+        names = [y.name for y in (2 ** x, sym.power(2, x), x ** 2, x < 1, 1 < x, x >= 1, x != 1,
+                                  1 - x, x * 2)]
+    assert names == [
+        "_rpower_scalar0", "_rpowerscalar0", "_powerscalar0", "_lesser_scalar0",
+        "_greater_scalar0", "_greater_equal_scalar0", "_not_equal_scalar0", "_rminusscalar0",
+        "_mulscalar0"]
+
+
+def test_labels_of_softmax_outputs() -> None:
+    x = sym.var("x")
+    shapes = [sym.SoftmaxOutput(x, name="s", **how).infer_shape(x=shape)[0][1]
+              for shape, how in [((4, 3), {}), ((4, 3, 2), {}),
+                                 ((4, 3, 2), {"preserve_shape": True}),
+                                 ((4, 3, 2, 5), {"multi_output": True})]]
+    assert shapes == [(4,), (4, 3), (4, 3), (4, 10)]
+    for label in [(4, 10), (4, 2, 5), (4, 1, 2, 5)]:
+        many = sym.SoftmaxOutput(x, name="s", multi_output=True)
+        assert many.infer_shape(x=(4, 3, 2, 5), s_label=label)[0][1] == label

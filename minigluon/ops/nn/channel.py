@@ -28,14 +28,14 @@ def along(values: Any, ndim: int, axis: int) -> Any:
 
 def channel_shapes(shapes: list[MaybeShape], axis: int, count: int) -> tuple[list[MaybeShape], int]:
     """The shapes with `count` (C,) inputs behind the data filled in, and C (0: unknown)."""
-    data, channel = shapes[0], (0,)
-    if data is not None:
-        channel = (data[axis_of(axis, len(data))],)
-    merged: MaybeShape = channel
+    data = shapes[0]
+    if data is None:
+        return shapes, 0
+    merged: MaybeShape = (data[axis_of(axis, len(data))],)
     for shape in shapes[1:count + 1]:
         merged = merge_shapes(merged, shape, "channel counts (of data and inputs)")
     assert merged is not None
-    if data is not None and merged[0]:
+    if merged[0]:
         axis %= len(data)
         data = (*data[:axis], merged[0], *data[axis + 1:])
     return [data, *[merged] * count], merged[0]

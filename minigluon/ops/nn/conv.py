@@ -36,10 +36,12 @@ def _conv_shape(shapes: list[MaybeShape], attrs: Attrs, outs: list[MaybeShape] |
     rank, last = len(geometry.kernel), geometry.last
     data = channels_first(shapes[0], last)
     weight = channels_first(shapes[1], geometry.weight_last)
-    if data is not None and len(data) != rank + 2:
+    if data is None:
+        return shapes, [None]
+    if len(data) != rank + 2:
         raise ShapeError(f"expected data of {rank + 2} dimensions for kernel {geometry.kernel}, "
                          f"got {shapes[0]}")
-    channels = data[1] if data else 0
+    channels = data[1]
     if channels % groups:
         raise ShapeError(f"data {shapes[0]} has {channels} channels, which num_group={groups} "
                          f"does not divide")

@@ -60,10 +60,12 @@ def _deconv_shape(shapes: list[MaybeShape], attrs: Attrs) -> tuple[list[MaybeSha
         )
     rank, last = len(geometry.kernel), geometry.last
     data, weight = channels_first(shapes[0], last), channels_first(shapes[1], last)
-    if data is not None and len(data) != rank + 2:
+    if data is None:
+        return shapes, [None]
+    if len(data) != rank + 2:
         raise ShapeError(f"expected data of {rank + 2} dimensions for kernel {geometry.kernel}, "
                          f"got {shapes[0]}")
-    wanted = (data[1] if data else 0, filters // groups, *geometry.kernel)
+    wanted = (data[1], filters // groups, *geometry.kernel)
     weight = merge_shapes(wanted, weight, "shapes of weight (needed and given)")
     assert weight is not None
     data = merge_shapes(data, (0, weight[0], *(0,) * rank), "data")

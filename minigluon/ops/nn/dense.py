@@ -18,28 +18,25 @@ def _fc_shape(shapes: list[MaybeShape], attrs: Attrs, outs: list[MaybeShape] | N
     if hidden < 1:
         raise ArgumentValueError(f"num_hidden: expected a positive number, got {hidden}")
     data, weight = shapes[0], shapes[1]
-    if data is not None and len(data) < 1 + (not flatten):
+    if data is None:
+        return shapes, [None]
+    if len(data) < 1 + (not flatten):
         raise ShapeError(f"expected data of at least {1 + (not flatten)} dimensions, "
                          f"got {data}")
-    width = 0
-    if data is not None:
-        width = size_of(data[1:]) if flatten else data[-1]
+    width = size_of(data[1:]) if flatten else data[-1]
     weight = merge_shapes((hidden, width), weight, f"shapes of weight (needed for data {data} with "
                           f"flatten={flatten}, and given)")
     assert weight is not None
-    if data is not None and weight[1]:
+    if weight[1]:
         data = _fill(data, weight[1], flatten)
     made = [data, weight]
     if not attrs["no_bias"]:
         made.append(merge_shapes((hidden,), shapes[2] if len(shapes) > 2 else None,
                                  "shapes of bias (needed and given)"))
-    if data is None:
-        out = None
-    else:
-        out = (data[0], hidden) if flatten else (*data[:-1], hidden)
+    out: MaybeShape = (data[0], hidden) if flatten else (*data[:-1], hidden)
     if outs:
         out = merge_shapes(out, outs[0], "output shapes (computed, and needed by what follows)")
-        if data is not None and out is not None:  # the batch size may come from behind
+        if out is not None:  # the batch size may come from behind
             made[0] = (out[0], *data[1:]) if flatten else (*out[:-1], data[-1])
     return made, [out]
 

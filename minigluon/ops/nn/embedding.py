@@ -14,9 +14,11 @@ __all__ = ["embedding", "embedding_grad", "embedding_grad_rows", "sparse_embeddi
 def _embedding_shape(shapes: list[MaybeShape], attrs: Attrs) -> tuple[list[MaybeShape],
                                                                       list[MaybeShape]]:
     data, weight = shapes
+    if data is None:
+        return shapes, [None]
     weight = merge_shapes((attrs["input_dim"], attrs["output_dim"]), weight,
                           "shapes of weight (needed and given)")
-    return [data, weight], [None if data is None else (*data, attrs["output_dim"])]
+    return [data, weight], [(*data, attrs["output_dim"])]
 
 
 def _embedding_dtype(dtypes: list[Any], attrs: Attrs) -> tuple[list[Any], list[Any]]:

@@ -170,7 +170,10 @@ def _spread(xp: Any, dy: Any, window: _Window) -> Any:
 
 
 def _counts(xp: Any, window: _Window, include_pad: bool, dtype: Any) -> Any:
-    """How many elements each mean is taken over: a number, or one for each window."""
+    """How many elements each mean is taken over: a number, or one for each window.
+
+    A window of the 'full' convention may lie behind the data; its mean is 0 / 1.
+    """
     per_axis_counts = []
     for k, s, p, n, o in zip(window.kernel, window.stride, window.pad, window.size, window.out,
                              strict=True):
@@ -178,7 +181,8 @@ def _counts(xp: Any, window: _Window, include_pad: bool, dtype: Any) -> Any:
         ends = [min(start + k, n + p) for start in starts]
         if not include_pad:
             starts, ends = [max(start, 0) for start in starts], [min(end, n) for end in ends]
-        per_axis_counts.append([end - start for start, end in zip(starts, ends, strict=True)])
+        per_axis_counts.append([max(end - start, 1)
+                                for start, end in zip(starts, ends, strict=True)])
     if all(len(set(counts)) == 1 for counts in per_axis_counts):
         return math.prod(counts[0] for counts in per_axis_counts)
     total = xp.ones(window.one, dtype)

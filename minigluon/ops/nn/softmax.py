@@ -6,7 +6,7 @@ from typing import Any, Literal
 from ...base import ShapeError
 from ..attrs import DType
 from ..operator import Attrs, MaybeShape, find_operator, operator
-from ..rules import axis_of, follow_dtype, like_shape, merge_shapes, same_shape
+from ..rules import axis_of, follow_dtype, like_shape, merge_shapes, same_shape, size_of
 
 __all__ = ["log_softmax", "log_softmax_grad", "log_softmax_pick_grad", "softmax",
            "softmax_activation", "softmax_cross_entropy", "softmax_grad", "softmax_output",
@@ -257,26 +257,28 @@ def _output_shape(shapes: Shapes, attrs: Attrs) -> tuple[Shapes, Shapes]:
     data, label = shapes
     if data is None:
         return shapes, [None]
-    if label is not None and len(label) == len(data) and len(data) > 1:
+    if label is not None and len(label) == len(data) > 1 and (
+            not attrs["multi_output"] or label[1] != 1 or data[1] == 1):
         return [data, merge_shapes(data, label, "shapes of label (probabilities, as data)")], [data]
-    wanted = _label_shape(data, attrs)
-    if label is not None and attrs["multi_output"] and len(label) == 2 != len(wanted):
-        if wanted[0] and label[0] and label[0] != wanted[0]:
-            raise ShapeError(f"expected label of shape {wanted}, got {label}")
-        return shapes, [data]  # (N, prod S) is taken for (N, *S)
+    wanted, *others = _label_shapes(data, attrs)
+    if label is not None and label not in (wanted, *others):
+        wanted = next((shape for shape in others if len(shape) == len(label)), wanted)
+    elif label is not None:
+        wanted = label
     label = merge_shapes(wanted, label, "shapes of label (needed and given)")
     return [data, label], [data]
 
 
-def _label_shape(data: tuple[int, ...], attrs: Attrs) -> tuple[int, ...]:
+def _label_shapes(data: tuple[int, ...], attrs: Attrs) -> list[tuple[int, ...]]:
+    """The shapes that a label may have, the one for an unknown label first."""
     if attrs["multi_output"]:
-        return (data[0], *data[2:])
-    return data[:-1] if attrs["preserve_shape"] else data[:1]
+        return [(data[0], size_of(data[2:])), (data[0], *data[2:]), (data[0], 1, *data[2:])]
+    return [data[:-1] or data, data[:1]]
 
 
 def _check_label(data: Any, label: Any, attrs: Attrs) -> None:
     """The forward does not look at the label, so it would not notice one that does not fit."""
-    if label.shape != _label_shape(data.shape, attrs):
+    if label.shape not in _label_shapes(data.shape, attrs):
         _output_shape([data.shape, label.shape], attrs)
 
 
@@ -312,7 +314,8 @@ def softmax_output(
         ignore_label, use_ignore: samples with this label get no gradient.
         multi_output: softmax over axis 1 at each place; preserve_shape: over the last axis.
         normalization: divide the gradient by nothing, the batch size, or the valid labels.
-        smooth_alpha: the label's probability loses it to the other classes.
+        smooth_alpha: the label's probability loses it to the other classes; not used with
+            `multi_output`, as in MXNet.
 
     Shapes:
         data (N, K), label (N,) -> (N, K); multi_output: data (N, K, *S), label (N, *S).
@@ -340,7 +343,9 @@ def softmax_output_grad(
         grad = p - _class_axis(label, multi_output, preserve_shape).astype(p.dtype, copy=False)
         return (grad * grad_scale).reshape(out.shape)
     classes = p.shape[1]
-    number = label.reshape(p.shape[0], 1, p.shape[2])
+    places = p.shape[0] * p.shape[2]  # of rows of several axes, MXNet takes the first N labels
+    number = label.reshape(-1)[:places].reshape(p.shape[0], 1, p.shape[2])
+    smooth_alpha = 0.0 if multi_output else smooth_alpha
     hit = xp.arange(classes).reshape(1, -1, 1) == number
     other = smooth_alpha / (classes - 1) if smooth_alpha else 0.0
     grad = p - xp.where(hit, p.dtype.type(1.0 - smooth_alpha), p.dtype.type(other))

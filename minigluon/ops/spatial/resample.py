@@ -43,6 +43,8 @@ def _weights(kind: str, size: int, wanted: int) -> np.ndarray[Any, Any]:
         return made
     if kind == "corners":
         points = np.arange(wanted) * ((size - 1) / (wanted - 1) if wanted > 1 else 0.0)
+    elif wanted == 1:  # the first pixel, as MXNet
+        points = np.zeros(1)
     else:
         points = np.maximum((np.arange(wanted) + 0.5) * size / wanted - 0.5, 0)
     low = np.minimum(points.astype(int), size - 1)

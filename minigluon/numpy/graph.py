@@ -1,0 +1,119 @@
+"""``F.np`` where F is ``mx.sym``: ``mx.np``, but what makes new arrays makes nodes of a graph.
+
+A constant of values (``np.array``) is not among them: a graph has none; MXNet's has none, either.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as onp
+
+from .. import numpy as _eager
+from .. import symbol as _sym
+from ..symbol import Symbol
+from .array import shape_of
+from .symbolic import SymbolicArray
+
+__all__ = ["Face", "room"]
+
+
+def _zeros(shape: Any, dtype: Any = None, order: str = "C", ctx: Any = None) -> Symbol:
+    return _sym.zeros(shape_of(shape), dtype)
+
+
+def _ones(shape: Any, dtype: Any = None, order: str = "C", ctx: Any = None) -> Symbol:
+    return _sym.ones(shape_of(shape), dtype)
+
+
+def _full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", ctx: Any = None,
+          out: Any = None) -> Symbol:
+    if isinstance(fill_value, Symbol):
+        wide = _eager.broadcast_to(fill_value, shape_of(shape))
+        return wide if dtype is None else wide.astype(dtype)  # type: ignore[no-any-return]
+    truth = dtype is None and isinstance(fill_value, (bool, onp.bool_))
+    return _sym.full(shape_of(shape), fill_value, "bool" if truth else dtype)
+
+
+def _arange(start: float, stop: float | None = None, step: float = 1, dtype: Any = None,
+            ctx: Any = None) -> Symbol:
+    return _sym.arange(start, stop, step, dtype=dtype)
+
+
+def _linspace(start: float, stop: float, num: int = 50, endpoint: bool = True,
+              dtype: Any = None, ctx: Any = None) -> Symbol:
+    return _sym.linspace(start, stop, num, endpoint=endpoint, dtype=dtype or "float32")
+
+
+def _eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None, ctx: Any = None) -> Symbol:
+    return _sym.eye(N, M or 0, k, dtype)
+
+
+def _identity(n: int, dtype: Any = None, ctx: Any = None) -> Symbol:
+    return _sym.eye(n, dtype=dtype)
+
+
+def _placed(name: str, place: Any, scale: Any, size: Any, dtype: Any) -> Symbol:
+    """``place + scale * draw``, of the shape of place and scale where none is asked for."""
+    like = next((each for each in (place, scale) if isinstance(each, Symbol)), None)
+    if size is None and like is not None:
+        drawn = getattr(_sym.random, f"{name}_like")(like + 0 * place + 0 * scale)
+    else:
+        drawn = getattr(_sym.random, name)(shape=shape_of(size), dtype=dtype or "float32")
+    return SymbolicArray(drawn.entries) * scale + place
+
+
+def _normal(loc: Any = 0.0, scale: Any = 1.0, size: Any = None, dtype: Any = None,
+            ctx: Any = None, out: Any = None) -> Symbol:
+    return _placed("normal", loc, scale, size, dtype)
+
+
+def _uniform(low: Any = 0.0, high: Any = 1.0, size: Any = None, dtype: Any = None,
+             ctx: Any = None, out: Any = None) -> Symbol:
+    return _placed("uniform", low, high - low, size, dtype)
+
+
+def _exponential(scale: Any = 1.0, size: Any = None, ctx: Any = None, out: Any = None) -> Symbol:
+    return _placed("exponential", 0, scale, size, None)
+
+
+def _randint(low: int, high: int | None = None, size: Any = None, dtype: Any = None,
+             ctx: Any = None, out: Any = None) -> Symbol:
+    low, high = (0, low) if high is None else (low, high)
+    return _sym.random.randint(low, high, shape=shape_of(size), dtype=dtype or "int64")
+
+
+def _of_numpy(made: Callable[..., Symbol], eager: Any) -> Callable[..., Symbol]:
+    """`made`, whose Symbols follow NumPy, with name and words of the function for arrays."""
+    def function(*args: Any, **kwargs: Any) -> Symbol:
+        return SymbolicArray(made(*args, **kwargs).entries)
+
+    function.__name__ = function.__qualname__ = eager.__name__
+    function.__doc__ = eager.__doc__
+    return function
+
+
+class Face:
+    """The functions of `room`, those in `made` in their place."""
+
+    def __init__(self, room: Any, made: dict[str, Any]) -> None:
+        self._room = room
+        vars(self).update(made)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._room, name)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*dir(self._room), *vars(self)})
+
+
+_draws = {name: _of_numpy(made, getattr(_eager.random, name)) for name, made in (
+    ("normal", _normal), ("uniform", _uniform), ("exponential", _exponential),
+    ("randint", _randint), ("rand", lambda *size, **more: _uniform(size=size, **more)),
+    ("randn", lambda *size, **more: _normal(size=size, **more)))}
+room = Face(_eager, {
+    **{name: _of_numpy(made, getattr(_eager, name)) for name, made in (
+        ("zeros", _zeros), ("ones", _ones), ("empty", _zeros), ("full", _full),
+        ("arange", _arange), ("linspace", _linspace), ("eye", _eye), ("identity", _identity))},
+    "random": Face(_eager.random, _draws),
+})
