@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base import ArgumentError, ArgumentValueError, DTypeError, ShapeError, dtype_name
+from ..base import ArgumentError, ArgumentValueError, DTypeError, dtype_name
 from ..context import Context, cpu, current_context
 from ..device import device_of
 from ..npmode import is_np_shape
