@@ -29,9 +29,7 @@ with _uncollected():
         base,
         context,
         gluon,
-        image,
         initializer,
-        io,
         kvstore,
         lr_scheduler,
         metric,
@@ -42,7 +40,6 @@ with _uncollected():
         optimizer,
         profiler,
         random,
-        recordio,
         symbol,
         util,
     )
@@ -66,8 +63,8 @@ with _uncollected():
 __version__ = "0.1.0"
 
 # MXNet's short names; `import minigluon.nd` and `from minigluon.init import Xavier` work too.
-nd, sym, init, kv, img = ndarray, symbol, initializer, kvstore, image
-for _short, _module in (("nd", nd), ("sym", sym), ("init", init), ("kv", kv), ("img", img)):
+nd, sym, init, kv = ndarray, symbol, initializer, kvstore
+for _short, _module in (("nd", nd), ("sym", sym), ("init", init), ("kv", kv)):
     _sys.modules[f"{__name__}.{_short}"] = _module
 ndarray.CachedOp = symbol.CachedOp  # type: ignore[attr-defined]
 context.num_gpus = num_gpus  # type: ignore[attr-defined]
@@ -76,12 +73,13 @@ context.gpu_memory_info = _gpu_memory_info  # type: ignore[attr-defined]
 # Rooms that many programs never enter: loaded when first asked for.
 _LAZY = {
     "callback": ".callback", "contrib": ".contrib", "engine": ".engine", "error": ".error",
-    "executor": ".executor", "executor_manager": ".executor_manager", "libinfo": ".libinfo",
+    "executor": ".executor", "executor_manager": ".executor_manager", "image": ".image",
+    "img": ".image", "io": ".io", "libinfo": ".libinfo",
     "library": ".library", "log": ".log", "mod": ".module",
     "model": ".model", "module": ".module", "mon": ".monitor", "monitor": ".monitor",
     "np": ".numpy", "npx": ".numpy_extension", "numpy": ".numpy",
     "numpy_extension": ".numpy_extension",
-    "registry": ".registry", "rnn": ".rnn", "runtime": ".runtime",
+    "recordio": ".recordio", "registry": ".registry", "rnn": ".rnn", "runtime": ".runtime",
     "rnd": ".random", "test_utils": ".test_utils", "visualization": ".visualization",
     "viz": ".visualization",
 }
