@@ -11,7 +11,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 
 from . import keeper
 from .console import Console
@@ -262,7 +261,9 @@ class Job:
         mark = f"MINIGLUON_JOB_ID={self.plan.job}".encode()
         for pid in set(below) - kept:
             with contextlib.suppress(OSError):
-                if mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+                with open(f"/proc/{pid}/environ", "rb") as file:
+                    ours = mark in file.read().split(b"\0")
+                if ours:
                     os.kill(pid, signal.SIGKILL)
 
     def _conclude(self) -> int:

@@ -24,7 +24,7 @@ import socket
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 __all__ = ["KILL", "TERM", "Kept", "adopt_orphans", "descendants", "start"]
 
@@ -35,8 +35,7 @@ _RESTORED = (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD, signal.SIGPIPE, sign
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 
-@dataclass
-class Kept:
+class Kept(NamedTuple):
     """The launcher's ends of a started role."""
 
     pid: int

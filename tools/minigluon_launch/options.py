@@ -9,7 +9,7 @@ import re
 import shlex
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 __all__ = ["LAUNCHERS", "Options", "parse"]
 
@@ -30,8 +30,7 @@ failed first (128 + n if signal n killed it, 127 if the command was not found).
 """
 
 
-@dataclass(frozen=True)
-class Options:
+class Options(NamedTuple):
     """What the user asked for, checked.
 
     >>> parse(["-n", "2", "-s", "1", "--env", "A=1", "true"]).env
@@ -41,9 +40,9 @@ class Options:
     workers: int
     servers: int
     command: tuple[str, ...]
-    env: dict[str, str] = field(default_factory=dict)
-    env_worker: dict[str, str] = field(default_factory=dict)
-    env_server: dict[str, str] = field(default_factory=dict)
+    env: dict[str, str]
+    env_worker: dict[str, str]
+    env_server: dict[str, str]
     grace: float = 5.0
     verbose: bool = False
     role_command: tuple[str, ...] = ()

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 import shutil
 import socket
 import sys
 import sysconfig
 from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from typing import NamedTuple
 
 from .options import Options
 
@@ -31,8 +29,7 @@ class StartError(Exception):
     """The job cannot start here: no port, unknown host."""
 
 
-@dataclass(frozen=True)
-class Role:
+class Role(NamedTuple):
     """One process of the job."""
 
     kind: str
@@ -46,8 +43,7 @@ class Role:
         return self.kind if self.kind == "scheduler" else f"{self.kind} {self.rank}"
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(NamedTuple):
     """All roles in starting order, the job's name, and the scheduler's address.
 
     `hold` keeps the scheduler's port from being given to anybody else until the job ends.
@@ -73,7 +69,7 @@ def make_plan(options: Options, environ: Mapping[str, str], columns: int | None 
     asked = options.env if inside else given
     host = asked.get("DMLC_PS_ROOT_URI") or "127.0.0.1"
     hold, port = _reserve(host, asked.get("DMLC_PS_ROOT_PORT") or "0")
-    job = secrets.token_hex(6)
+    job = os.urandom(6).hex()
     common = {
         **given,
         "DMLC_PS_ROOT_URI": host,
@@ -81,7 +77,7 @@ def make_plan(options: Options, environ: Mapping[str, str], columns: int | None 
         "DMLC_NUM_WORKER": str(options.workers),
         "DMLC_NUM_SERVER": str(options.servers),
         "MINIGLUON_JOB_ID": job,
-        "MINIGLUON_JOB_TOKEN": secrets.token_hex(32),
+        "MINIGLUON_JOB_TOKEN": os.urandom(32).hex(),
         "PYTHONPATH": _python_path(given.get("PYTHONPATH", ""), options.command[0]),
     }
     for name in ("DMLC_ROLE", "DMLC_WORKER_ID", "DMLC_SERVER_ID"):
@@ -126,19 +122,27 @@ def _python_path(inherited: str, program: str) -> str:
     as in ``python script.py``: PYTHONPATH would put a checkout, in which the native core is not
     built, before it.
     """
-    root = Path(__file__).resolve().parents[2]
-    if not (root / "minigluon" / "kvstore").is_dir() or _installed_for(program):
+    root = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+    if not _holds_minigluon(root) or _installed_for(program):
         return inherited
-    return os.pathsep.join(part for part in (inherited, str(root)) if part)
+    return os.pathsep.join(part for part in (inherited, root) if part)
+
+
+def _holds_minigluon(folder: str) -> bool:
+    return os.path.isdir(os.path.join(folder, "minigluon", "kvstore"))
 
 
 def _installed_for(program: str) -> bool:
     """Whether `program` is of the launcher's own environment and minigluon is installed there."""
     place = shutil.which(program)
-    if place is None or Path(place).absolute().parent != Path(sys.executable).absolute().parent:
+    if place is None or _folder(place) != _folder(sys.executable):
         return False
     folders = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
-    return any(Path(folder, "minigluon", "kvstore").is_dir() for folder in folders)
+    return any(map(_holds_minigluon, folders))
+
+
+def _folder(path: str) -> str:
+    return os.path.dirname(os.path.abspath(path))
 
 
 def _server_command(options: Options) -> tuple[str, ...]:

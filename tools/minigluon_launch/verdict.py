@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 __all__ = [
     "INFRASTRUCTURE",
@@ -22,7 +21,6 @@ _PEER_ERRORS = (b"PeerLost", b"KVStoreTimeout")
 _TRACEBACK = b"Traceback (most recent call last):"
 
 
-@dataclass
 class Outcome:
     """How a role ended.
 
@@ -34,11 +32,10 @@ class Outcome:
         last_lines: the end of its standard error.
     """
 
-    label: str
-    status: int | None = None
-    when: float = 0.0
-    stopped: bool = False
-    last_lines: Sequence[bytes] = ()
+    def __init__(self, label: str, status: int | None = None, when: float = 0.0,
+                 stopped: bool = False, last_lines: Sequence[bytes] = ()) -> None:
+        self.label, self.status, self.when = label, status, when
+        self.stopped, self.last_lines = stopped, last_lines
 
     @property
     def failed(self) -> bool:
