@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <new>
@@ -71,7 +72,7 @@ void Engine::granted(Item& item) {
   item.granted_ = true;
   if (!item.work_) {
     if (tracing_) item.began_ = Clock::now();
-    if (waiters_) something_ended_.notify_all();
+    announce();
     return;
   }
   ready_.push(*item.place_);
@@ -134,7 +135,21 @@ void Engine::finish(const ItemPtr& item, FaultPtr fault) {
     held_ -= item->held_;
   }
   open_.erase(item->place_);
+  announce();
+}
+
+void Engine::announce() {
   if (waiters_) something_ended_.notify_all();
+  if (told_ >= 0 && teller_ != std::this_thread::get_id()) {
+    const uint64_t one = 1;
+    if (::write(told_, &one, sizeof one) < 0) told_ = -1;  // then it looks now and then
+  }
+}
+
+void Engine::tell(int descriptor) {
+  Lock lock(mutex_);
+  told_ = descriptor;
+  teller_ = std::this_thread::get_id();
 }
 
 // -- running --------------------------------------------------------------------------------------
@@ -259,6 +274,7 @@ bool Engine::wait(Lock& lock, Clock::time_point deadline, Done done) {
       run_one(lock);
       continue;
     }
+    if (deadline == Clock::time_point()) return false;
     ++waiters_;
     helpers_ += helps;
     const auto why = something_ended_.wait_until(lock, deadline);
@@ -414,6 +430,7 @@ void Engine::after_fork_in_child() {
   running_ = brief_ = waiters_ = helpers_ = paused_ = 0;
   queued_ = bytes_ = held_ = 0;
   ending_ = false;
+  told_ = -1;
   ++generation_;
 }
 

@@ -134,7 +134,8 @@ class Engine {
                 std::vector<VarPtr> reads = {});
   void end(const ItemPtr& item, FaultPtr fault);
 
-  // All these wait until something is so, or until the deadline, and say whether it is. Inside an
+  // All these wait until something is so, or until the deadline, and say whether it is; without
+  // one (a time of 0) they only look. Inside an
   // item, what the item itself holds is not waited for, and other items are run meanwhile.
   // `wanted`: bytes that an item will make for another one, which then holds them.
   bool wait_room(Clock::time_point deadline, std::size_t wanted = 0);
@@ -144,6 +145,9 @@ class Engine {
   uint64_t ticket();
   bool wait_var(Var& var, bool to_write, uint64_t before, Clock::time_point deadline);
   bool wait_all(Clock::time_point deadline);  // inside an item: for what came before it
+  // Whoever does not sleep here but in the system, at a descriptor: this one becomes readable when
+  // other threads end something. -1: nobody does any more.
+  void tell(int descriptor);
 
   // The fault of a variable, if nobody has seen it; `clear`: it is forgotten here.
   FaultPtr fault_of(Var& var, bool clear);
@@ -192,6 +196,7 @@ class Engine {
   void mark(Var& var, FaultPtr fault);
   void remember(const FaultPtr& fault);
   void finish(const ItemPtr& item, FaultPtr fault);
+  void announce();
   void run_one(Lock& lock);
   void work();
   void start();
@@ -207,6 +212,8 @@ class Engine {
   std::vector<FaultPtr> unseen_;
   std::vector<Span> spans_;
   bool tracing_ = false;
+  int told_ = -1;  // a descriptor to write to, and the thread that needs no word
+  std::thread::id teller_;
   std::atomic<int> threads_;
   int running_ = 0, brief_ = 0, waiters_ = 0, helpers_ = 0, paused_ = 0;
   std::atomic<bool> stopped_{false};

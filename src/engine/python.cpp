@@ -100,6 +100,14 @@ struct PyFailure {
 
 // -- waiting --------------------------------------------------------------------------------------
 
+std::mutex bringer_mutex;
+std::shared_ptr<Bringer> the_bringer;
+
+std::shared_ptr<Bringer> bringer() {
+  std::lock_guard<std::mutex> hold(bringer_mutex);
+  return the_bringer;
+}
+
 // Wait without the GIL, in pieces between which signals get through; false: too long.
 template <class Wait>
 bool wait_for(Wait wait) {
@@ -108,6 +116,9 @@ bool wait_for(Wait wait) {
     bool done;
     {
       nb::gil_scoped_release release;
+      if (const auto brings = bringer()) {
+        brings->bring([&] { return wait(Clock::time_point()); });
+      }
       done = wait(Clock::now() + std::chrono::milliseconds(100));
     }
     drop_buried(nullptr);
@@ -283,6 +294,13 @@ void wait_for_room(std::size_t wanted) {
   }
 }
 
+void set_bringer(std::shared_ptr<Bringer> bringer) {
+  std::lock_guard<std::mutex> hold(bringer_mutex);
+  the_bringer.swap(bringer);
+}
+
+ItemPtr item_of(PyObject* ticket) { return nb::cast<PyTicket&>(nb::handle(ticket)).item; }
+
 Engine& engine() {
   static auto* the = new Engine(0);  // never destroyed: threads and arrays may outlive the rest
   return *the;
@@ -370,9 +388,10 @@ void enter_engine(PyObject* raw_module) {
     patience = new nb::object(std::move(seconds));
   });
   engine();
-  pthread_atfork([] { engine().lock(), buried().mutex.lock(); },
-                 [] { buried().mutex.unlock(), engine().unlock(); },
+  pthread_atfork([] { bringer_mutex.lock(), engine().lock(), buried().mutex.lock(); },
+                 [] { buried().mutex.unlock(), engine().unlock(), bringer_mutex.unlock(); },
                  [] {
+                   bringer_mutex.unlock();
                    buried().mutex.unlock();
                    engine().after_fork_in_child();
                  });

@@ -3,6 +3,9 @@
 
 #include <Python.h>
 
+#include <functional>
+#include <memory>
+
 #include "engine.h"
 
 namespace mg {
@@ -21,6 +24,21 @@ VarPtr var_of(PyObject* var);
 
 // Wait until something more may be queued, which will make so many bytes for a later item.
 void wait_for_room(std::size_t wanted = 0);
+
+// Somebody who brings what a thread waits for when that thread lends itself to it.
+class Bringer {
+ public:
+  virtual ~Bringer() = default;
+  // Called without the GIL by a thread that would sleep; returns when `done` says so, after a
+  // while, or at once where there is nothing to do.
+  virtual void bring(const std::function<bool()>& done) = 0;
+};
+
+// From now on this one is asked (null: nobody).
+void set_bringer(std::shared_ptr<Bringer> bringer);
+
+// The item that a Python object `Ticket` ends.
+ItemPtr item_of(PyObject* ticket);
 
 // Give up a reference from any thread, with or without the GIL: it is dropped soon.
 void bury(PyObject* object);

@@ -1,6 +1,7 @@
 // What the parameter server does to numbers: quantising gradients, and summing what came in, in the
 // order given, without the GIL. The plain bodies are in kvstore/compression.py.
 #include "../numpy.h"
+#include "lanes.h"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/vector.h>
@@ -88,6 +89,19 @@ void merge_raw(const std::vector<Piece>& pieces, T* out, int64_t size) {
   }
 }
 
+bool merge_raw(int type, const std::vector<Piece>& pieces, void* out, int64_t size) {
+  switch (type) {
+    case static_cast<int>(DType::f32): merge_raw(pieces, static_cast<float*>(out), size); break;
+    case static_cast<int>(DType::f64): merge_raw(pieces, static_cast<double*>(out), size); break;
+    case static_cast<int>(DType::i32): merge_raw(pieces, static_cast<int32_t*>(out), size); break;
+    case static_cast<int>(DType::i64): merge_raw(pieces, static_cast<int64_t*>(out), size); break;
+    case static_cast<int>(DType::i8): merge_raw(pieces, static_cast<int8_t*>(out), size); break;
+    case static_cast<int>(DType::u8): merge_raw(pieces, static_cast<uint8_t*>(out), size); break;
+    default: return false;
+  }
+  return true;
+}
+
 void merge_packed(const std::vector<Piece>& pieces, float* out, int64_t size) {
   const auto two = MG_PICK(expand_two<false>), add_two = MG_PICK(expand_two<true>);
   const auto one = MG_PICK(expand_one<false>), add_one = MG_PICK(expand_one<true>);
@@ -136,16 +150,7 @@ bool merge(nb::handle out, nb::list pieces, const std::vector<int>& kinds,
     merge_packed(found, static_cast<float*>(data), size);
     return true;
   }
-  switch (known) {
-    case static_cast<int>(DType::f32): merge_raw(found, static_cast<float*>(data), size); break;
-    case static_cast<int>(DType::f64): merge_raw(found, static_cast<double*>(data), size); break;
-    case static_cast<int>(DType::i32): merge_raw(found, static_cast<int32_t*>(data), size); break;
-    case static_cast<int>(DType::i64): merge_raw(found, static_cast<int64_t*>(data), size); break;
-    case static_cast<int>(DType::i8): merge_raw(found, static_cast<int8_t*>(data), size); break;
-    case static_cast<int>(DType::u8): merge_raw(found, static_cast<uint8_t*>(data), size); break;
-    default: return false;
-  }
-  return true;
+  return merge_raw(known, found, data, size);
 }
 
 // Whether `arrays` are dense arrays with the types and shapes of `like`.
@@ -198,7 +203,14 @@ bool scatter(nb::handle flat, nb::list pieces) { return copy_pieces(flat, pieces
 
 }  // namespace
 
+bool sum_raw(int type, const std::vector<const char*>& pieces, void* out, int64_t size) {
+  std::vector<Piece> found;
+  for (const char* each : pieces) found.push_back({each, kRaw, 0});
+  return merge_raw(type, found, out, size);
+}
+
 void enter_kvstore(PyObject* module) {
+  enter_lanes(module);
   nb::module_ m = nb::borrow<nb::module_>(module);
   m.def("kv_quantize", &quantize, nb::arg("kind"), nb::arg("grad"), nb::arg("residual"),
         nb::arg("packed"), nb::arg("threshold"), "Codes of grad + residual; the rest stays.");

@@ -8,18 +8,19 @@ along), or tell that the frames of a message are not needed any more.
 from __future__ import annotations
 
 import array
+import itertools
 import os
 import socket
 import struct
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .segments import Arena, MapError, map_segment
 from .wire import MAX_FRAME, PACKED, Frame
 
-__all__ = ["Channel", "ChannelError", "near_address"]
+__all__ = ["Channel", "ChannelError", "inline", "near_address"]
 
 _HEAD = struct.Struct("<4sI")
 _ENTRY = struct.Struct("<IIQQ")   # kind, segment, offset, length
@@ -44,6 +45,12 @@ def near_address(host: str, port: int) -> str:
     return f"\0minigluon-{host}-{port}"
 
 
+def inline(frames: Sequence[Frame]) -> bytes:
+    """The bytes of a message whose frames all travel inline."""
+    entries = [_ENTRY.pack(_INLINE, 0, 0, len(frame)) for frame in frames]
+    return b"".join([_HEAD.pack(_MAGIC, len(frames)), *entries, *frames])
+
+
 class Channel:
     """One end.
 
@@ -55,11 +62,12 @@ class Channel:
     """
 
     def __init__(self, sock: socket.socket, arena: Arena | None, keeps: bool) -> None:
-        sock.setblocking(True)  # each call says that it does not wait, but `_tell`
+        sock.setblocking(True)  # each call says that it does not wait
         self.sock, self.arena, self.keeps = sock, arena, keeps
         self.lent: dict[int, Sequence[Frame]] = {}
         self._lock = threading.Lock()
-        self._out: deque[memoryview] = deque()
+        self._out: deque[tuple[memoryview, int]] = deque()  # and a descriptor to hand over, or -1
+        self._full = False                # the system took no more of it
         self._told = 0                    # segments the other end has
         self._count = 0                   # messages with shared frames, sent
         self._maps: dict[int, memoryview] = {}
@@ -105,22 +113,34 @@ class Channel:
             return self._write([_HEAD.pack(_MAGIC, 1) + entry])
 
     def _tell(self, segment: int) -> None:
-        """Hand over descriptors, waiting for room: rare, once for each 16 MB ever shared."""
+        """Hand over descriptors, before whatever refers to them: rare, once for each 16 MB."""
         assert self.arena is not None
         while self._told <= segment:
             entry = _ENTRY.pack(_SEGMENT, self._told, 0, self.arena.sizes[self._told])
-            head = _HEAD.pack(_MAGIC, 1) + entry
-            rights = array.array("i", [self.arena.files[self._told]])
-            while self._out:
-                self._pop(self.sock.send(self._out[0]))
-            sent = self.sock.sendmsg([head], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
-            self.sock.sendall(head[sent:])
+            head = memoryview(_HEAD.pack(_MAGIC, 1) + entry)
+            self._out.append((head, self.arena.files[self._told]))
             self._told += 1
 
+    def write(self, data: bytes) -> bool:
+        """Send bytes of messages, or keep them for `flush`; as `send`."""
+        with self._lock:
+            return self._write([data])
+
+    def directly(self, send: Callable[[], bytes | None]) -> bool | None:
+        """Have somebody else send a message; None, and nothing done, if others are before it.
+
+        Args:
+            send: sends the message by itself; its result are bytes it could not send, or None.
+        """
+        with self._lock:
+            if self._out:
+                return None
+            rest = send()
+            return rest is not None and self._write([rest])
+
     def _write(self, buffers: Sequence[Frame]) -> bool:
-        waiting = bool(self._out)
-        self._out.extend(memoryview(b).cast("B") for b in buffers if len(b))
-        return waiting or self._push()
+        self._out.extend((memoryview(b).cast("B"), -1) for b in buffers if len(b))
+        return self._full or self._push()
 
     def flush(self) -> bool:
         """Send what is left; whether something still is."""
@@ -128,11 +148,13 @@ class Channel:
             return self._push()
 
     def _push(self) -> bool:
+        self._full = False
         while self._out:
-            some = [self._out[i] for i in range(min(_IOV, len(self._out)))]
+            views, rights = self._next()
             try:
-                sent = self.sock.sendmsg(some, (), socket.MSG_DONTWAIT)
+                sent = self.sock.sendmsg(views, rights, socket.MSG_DONTWAIT)
             except (BlockingIOError, InterruptedError):
+                self._full = True
                 return True
             except OSError:
                 self._out.clear()  # the end is seen where one reads
@@ -140,16 +162,45 @@ class Channel:
             self._pop(sent)
         return False
 
+    def _next(self) -> tuple[list[memoryview], list[Any]]:
+        """What goes out next, and the descriptor that rides along."""
+        views: list[memoryview] = []
+        for view, file in itertools.islice(self._out, _IOV):
+            if file >= 0 and not views:
+                given = array.array("i", [file])
+                return [view], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, given)]
+            if file >= 0:
+                break
+            views.append(view)
+        return views, []
+
     def _pop(self, sent: int) -> None:
         while sent:
-            first = self._out[0]
+            first, _ = self._out[0]
             if sent < len(first):
-                self._out[0] = first[sent:]
+                self._out[0] = first[sent:], -1  # a descriptor has gone with the first byte
                 return
             sent -= len(first)
             self._out.popleft()
 
+    @property
+    def idle(self) -> bool:
+        """Whether everything has been sent."""
+        return not self._out
+
     # -- receiving (one thread) -----------------------------------------------------------------
+
+    @property
+    def clean(self) -> bool:
+        """Whether the next byte to come begins a message."""
+        return not self._in and self._table is None
+
+    def feed(self, data: bytes) -> list[tuple[list[Any], int]]:
+        """What `receive` finds in bytes that somebody else has read."""
+        found: list[tuple[list[Any], int]] = []
+        self._in += data
+        self._parse(found)
+        return found
 
     def receive(self) -> list[tuple[list[Any], int]]:
         """(frames, number) of the messages that are complete; number 0: nothing to release.

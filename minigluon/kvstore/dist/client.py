@@ -21,7 +21,8 @@ import numpy as np
 from ...base import KVStoreError
 from . import messages as say
 from .environment import Job, listen_host, resolve
-from .link import Closed, Opened, Received, Transport, allocator, keep_memory
+from .forms import Form, form_of
+from .link import Closed, Frame, Opened, Received, Transport, allocator, keep_memory
 from .messages import SCHEDULER, Message, Node, Role
 from .requests import Answer, Failure, Pending, Requests
 from .transport import ZmqTransport
@@ -59,6 +60,7 @@ class Client:
             lambda message: encode(message, self.me, self.job.incarnation, allocate),
             _WINDOW * job.servers if job.slice else 0,
             allocate,
+            self.transport.lanes,
         )
         self.delivered = False
         self.step, self.key = 0, ""
@@ -185,6 +187,38 @@ class Client:
         self.check()
         self.transport.wake()
         return pending
+
+    def form(self, message: Message) -> Form | None:
+        """What a request looks like to native code, if it can be made that way."""
+        return form_of(encode(message, self.me, self.job.incarnation))
+
+    def heard(self) -> Sequence[Frame]:
+        """The frames of what is being reacted to (this thread)."""
+        assert self._event is not None
+        return self._event.frames
+
+    def call(
+        self, node: Node, what: str, request: tuple[Any, ...], answer: Answer,
+        failed: Callable[[KVStoreError], None],
+    ) -> bool:
+        """Have native code make a request and put its answer where it belongs, if it can.
+
+        Args:
+            request: what the caller of a `Transport` takes after the number.
+            answer, failed: as for `request`, for an answer of another form.
+        """
+        self.check()
+        peer = self._peers.get(node)
+        caller = None if peer is None else self.transport.caller(peer)
+        if caller is None or node not in self._standing:
+            return False
+
+        def send(seq: int) -> bool:
+            return caller(seq, *request)
+
+        made = self.requests.call(send, node, what, answer, failed)
+        self.check()
+        return made
 
     def post(self, node: Node, message: Message) -> None:
         """Send a message that has no answer."""

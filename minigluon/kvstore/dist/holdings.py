@@ -80,6 +80,8 @@ class Holdings:
             "merge_seconds": 0.0, "update_seconds": 0.0, "staleness": {}, "last_seconds": {},
         }
         self.failed = False
+        # a step that is done: its shard, and the rank, uid and number of those who took part
+        self.latest: tuple[Shard, list[tuple[int, str, int]]] | None = None
 
     # -- finding ---------------------------------------------------------------------------------
 
@@ -278,10 +280,43 @@ class Holdings:
         actions: list[Action] = []
         for want, index in step.acks:
             actions += self._served(want, index, shard)
+        self.latest = shard, [(want.rank, want.uid, want.seq) for want, _ in step.acks]
         actions += self._answer(shard)
         if not shard.steps and not shard.pulls:
             self.busy.pop((shard.place.key, shard.part), None)
         return actions
+
+    def steady(self, shard: Shard) -> bool:
+        """Whether a round of a shard is nothing but a sum: all workers, all alike, nothing open."""
+        return (shard.sync and not shard.steps and not shard.pulls and not self.leavers
+                and not self.out.get(shard.store) and self.updates.latest(shard.store) is None
+                and shard.value.dtype == np.dtype(shard.place.dtype) != np.float16
+                and set(shard.pushed) == {shard.version} and len(self.clients) == self.workers)
+
+    def repeated(
+        self, shard: Shard, count: int, seconds: float, latest: list[int], waited: list[float]
+    ) -> None:
+        """So many rounds of a steady shard were done elsewhere: each rank pushed and pulled.
+
+        Args:
+            seconds: how long summing took.
+            latest: for each rank, its last request.
+            waited: for each rank, for how long the others waited for it.
+        """
+        shard.version += count
+        for rank, seq in enumerate(latest):
+            client = self.clients[self.by_rank[rank].uid]
+            client.latest = max(client.latest, seq)
+            shard.pushed[rank], shard.seen[rank] = shard.version, shard.version
+            self._progress(client, shard)
+            if waited[rank]:
+                self._waited(rank, waited[rank])
+        counters, requests = self.counters, count * len(latest)
+        for name, more in (("pushes", requests), ("pulls", requests), ("rounds", count),
+                           ("bytes_in", requests * shard.value.nbytes),
+                           ("bytes_out", requests * shard.value.nbytes),
+                           ("merge_seconds", seconds)):
+            counters[name] += more
 
     def _apply_at_once(
         self, client: Client, shard: Shard, data: Array | Packed | RowSparse, regime: Regime

@@ -40,8 +40,11 @@ class Answer:
         self._landing, self._start, self._size, self._keep = landing, start, size, keep
         self.reading: Ticket | None = None  # held while a server may read the pushed arrays
         self.held: Array | None = None      # the pages it reads, if the arrays have others by now
+        self.learn: Callable[[Message], None] | None = None  # gets the answer first
 
     def __call__(self, values: Message) -> None:
+        if self.learn is not None:
+            self.learn(values)
         if self.reading is not None:
             self.reading.done()
         if not self.arrivals:

@@ -60,10 +60,12 @@ def keep_memory(most: int) -> None:
 class Transport(Protocol):
     """Carries frames. Used by one thread only, except for `wake`.
 
-    `arena` makes memory that peers of this host read where it lies; None if they cannot.
+    `arena` makes memory that peers of this host read where it lies; None if they cannot. `lanes`
+    is native code for requests that repeat; None where there is none.
     """
 
     arena: Arena | None
+    lanes: Any
 
     def listen(self, host: str, port: int) -> int:
         """Take connections at an address; port 0 picks one. The port."""
@@ -79,6 +81,14 @@ class Transport(Protocol):
 
     def direct(self, peer: int) -> bool:
         """Whether `send` to this peer may be called from any thread."""
+
+    def caller(self, peer: int) -> Callable[..., bool] | None:
+        """What has native code send a request to this peer and take its answer; None: nothing can.
+
+        Its arguments: seq, the request's form, the arrays it brings, the answer's form, the arrays
+        to be filled, and the Ticket that is done then. False, and nothing done: not now. `lanes`
+        knows which requests are done.
+        """
 
     def poll(self, seconds: float) -> list[Event]:
         """Wait that long at most for events."""

@@ -33,7 +33,7 @@ class MemoryTransport:
     """A Transport whose connections are queues; see `link.Transport`."""
 
     def __init__(self, network: MemoryNetwork) -> None:
-        self.network, self.arena = network, None
+        self.network, self.arena, self.lanes = network, None, None
         self._events: deque[Event] = deque()
         self._ready = threading.Event()
         self._ends: dict[int, tuple[MemoryTransport, int]] = {}
@@ -74,6 +74,9 @@ class MemoryTransport:
     def direct(self, peer: int) -> bool:
         """Only one thread may send."""
         return False
+
+    def caller(self, peer: int) -> None:
+        """Nothing here is native."""
 
     def poll(self, seconds: float) -> list[Event]:
         """Events so far, waiting for one."""

@@ -10,7 +10,7 @@ import sys
 import time
 import traceback
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from ... import profiler
@@ -20,9 +20,10 @@ from .actions import Action, Limits, Log, Run, Send, Stop
 from .commands import Head, profile
 from .environment import Job, listen_host, read_environment, resolve, scheduler_bind_host
 from .holdings import Holdings
-from .link import Closed, Opened, Received, Transport, allocator, keep_memory
+from .link import Closed, Frame, Opened, Received, Transport, allocator, keep_memory
 from .messages import SCHEDULER, Message, Node, Role
 from .metrics import Endpoint
+from .rounds import Rounds
 from .rule import rule_of
 from .scheduler import SchedulerState
 from .server import ServerState
@@ -82,7 +83,9 @@ class Loop:
 
     def turn(self, seconds: float = TICK) -> None:
         """Wait for events that long, and react to them and to the time."""
-        for event in self.transport.poll(seconds):
+        events = self.transport.poll(seconds)
+        self.polled()
+        for event in events:
             if isinstance(event, Received):
                 self._received(event)
             elif isinstance(event, Closed):
@@ -103,6 +106,9 @@ class Loop:
         while self.code is None:
             self.turn()
         return self.code
+
+    def polled(self) -> None:
+        """Events have been waited for."""
 
     def opened(self, peer: int) -> None:
         """A connection stands; strangers speak first."""
@@ -132,12 +138,16 @@ class Loop:
                 if peer is not None:
                     frames = encode(action.message, self.me, 0, self.allocate)
                     self.transport.send(peer, frames)
+                    self.sent(action.to, frames)
             elif isinstance(action, Log):
                 self.log(action.level, action.text)
             elif isinstance(action, Run):
                 self.run_command(action)
             elif isinstance(action, Stop) and self.code is None:
                 self.code = action.code
+
+    def sent(self, uid: str, frames: Sequence[Frame]) -> None:
+        """A message was sent."""
 
     def run_command(self, action: Run) -> None:
         """Do what a command of a worker asks this process for."""
@@ -164,9 +174,9 @@ class Loop:
         except WireError as error:
             self._banish(event.peer, uid, str(error))
             return
-        self.message(message, uid)
+        self.message(message, uid, event.frames)
 
-    def message(self, message: Message, uid: str) -> None:
+    def message(self, message: Message, uid: str, frames: Sequence[Frame] = ()) -> None:
         """A message of somebody known."""
         self.guard(lambda m: m.handle(message, uid, self.clock()))
 
@@ -335,6 +345,7 @@ class ServerLoop(Loop):
         self.scheduler = transport.connect(resolve(job.host, "the scheduler"), job.port)
         self.bind(self.scheduler, "scheduler")
         self.early: list[tuple[Message, str]] = []
+        self.rounds = Rounds(transport)
 
     def host(self) -> str:
         """The address it listens at."""
@@ -355,10 +366,21 @@ class ServerLoop(Loop):
             )
             self.transport.send(peer, encode(register, self.me))
 
-    def message(self, message: Message, uid: str) -> None:
+    def polled(self) -> None:
+        """What native code has done meanwhile is known to the machine before anything else."""
+        if isinstance(self.machine, ServerState):
+            self.rounds.tell(self.machine)
+
+    def sent(self, uid: str, frames: Sequence[Frame]) -> None:
+        """A message was sent."""
+        self.rounds.said(uid, frames)
+
+    def message(self, message: Message, uid: str, frames: Sequence[Frame] = ()) -> None:
         """A message; before the roster has come, only the scheduler's count."""
-        if self.machine is not None:
+        if isinstance(self.machine, ServerState):
+            self.rounds.end()
             super().message(message, uid)
+            self.rounds.heard(self.machine, uid, message, frames, self.peers)
         elif uid != "scheduler":
             self.early.append((message, uid))
         elif isinstance(message, say.Roster):
@@ -387,6 +409,7 @@ class ServerLoop(Loop):
         """Command 0 is the controller's, command 5 the profiler's; an error is told, no more."""
         try:
             if action.head == Head.PROFILER:
+                self.rounds.forbid()
                 profile(action.body, self.me.rank)
             elif self.controller is not None:
                 self.controller(action.head, action.body)
@@ -407,6 +430,7 @@ class ServerLoop(Loop):
         self.early = []
 
     def _closed(self, peer: int, reason: str) -> None:
+        self.rounds.end()
         if peer == self.scheduler:
             refused = reason.startswith("refused")
             fate = reason if refused else f"died ({reason})"

@@ -9,6 +9,7 @@ import numpy as np
 from ...device.cpu.native import core
 from ...ndarray import NDArray
 from .batches import BATCH_BYTES, Home
+from .forms import MOST, Form
 from .messages import Item, Node, Role
 from .moving import Landing, Moved, Release, Shown
 from .record import Record, field
@@ -31,6 +32,7 @@ class Flat(Record, frozen=False):
         item: what travels, without its numbers.
         stretch, start: the memory the numbers would lie in, moved, and where; None: such parts are
             not moved.
+        request, reply: the forms of a `PushPull` of it and of the answer, once they are known.
     """
 
     server: Node
@@ -41,6 +43,13 @@ class Flat(Record, frozen=False):
     cut: list[int] = field(default_factory=list)
     size: int = 0
     item: Item | None = None
+    request: Form | None = None
+    reply: Form | None = None
+
+    @property
+    def short(self) -> bool:
+        """Whether a message and its answer can have forms."""
+        return self.size <= MOST and self.stretch is None and not self.cut
 
     @property
     def elements(self) -> int:

@@ -101,13 +101,14 @@ class Requests:
         window: bytes that may be under way before urgent requests overtake others (P3); 0: all
             leave at once, in order.
         allocate: makes the memory that `buffer` hands out; by default NumPy's.
+        lanes: completes requests made by `call` (`Transport.lanes`).
     """
 
     def __init__(
         self, encode: Callable[[Message], Sequence[Frame]], window: int = 0,
-        allocate: Callable[..., Buffer] = np.empty,
+        allocate: Callable[..., Buffer] = np.empty, lanes: Any = None,
     ) -> None:
-        self.encode, self.window, self.allocate = encode, window, allocate
+        self.encode, self.window, self.allocate, self.lanes = encode, window, allocate, lanes
         self._queue: list[tuple[int, int, Pending, Message]] = []
         self._queued: dict[int, list[int]] = {}  # item key: priorities of its queued requests
         self.failure: Failure | None = None
@@ -149,6 +150,38 @@ class Requests:
                     else:
                         direct(frames)
         return pending
+
+    def call(
+        self, send: Callable[[int], bool], node: Node, what: str, answer: Answer,
+        failed: Callable[[KVStoreError], None],
+    ) -> bool:
+        """A new request that `lanes` sends and completes, if it can; whether it has been made.
+
+        Args:
+            send: takes the number; False: it cannot be sent that way.
+            answer: for an answer that looks otherwise than native code expects.
+        """
+        with self._making:
+            self._seq += 1
+            seq = self._seq
+            pending = Pending(node, seq, what, (), time.monotonic(), answer, failed, direct=True)
+            with self._changed:
+                self._reap()
+                if self.failure is not None:
+                    return True
+                self._pending[seq] = pending
+                if not send(seq):
+                    del self._pending[seq]
+                    return False
+        return True
+
+    def _reap(self) -> None:
+        """Take note of what has been completed by native code (under the lock)."""
+        if self.lanes is not None:
+            for seq in self.lanes.finished():
+                pending = self._pending.pop(seq, None)
+                if pending is not None:
+                    pending.end()
 
     def queue(
         self, node: Node, message: Message, what: str, answer: Answer | None,
@@ -204,6 +237,7 @@ class Requests:
     def under_way(self) -> list[Pending]:
         """The requests that are not answered, oldest first."""
         with self._changed:
+            self._reap()
             return [*self._pending.values(), *(entry[2] for entry in self._queue)]
 
     def buffer(self, size: int) -> Buffer:
@@ -242,6 +276,7 @@ class Requests:
     def oldest(self) -> Pending | None:
         """The request that has waited the longest."""
         with self._changed:
+            self._reap()
             return next(iter(self._pending.values()), None)
 
     def answered(self, message: Message) -> None:
@@ -250,6 +285,8 @@ class Requests:
             pending = self._pending.pop(message.seq, None)
             if pending is None:
                 return
+            if self.lanes is not None:
+                self.lanes.forget(pending.seq)
             self._size -= pending.size
             if self.window and not pending.direct:
                 self._flying -= max(1, pending.size)
@@ -281,6 +318,10 @@ class Requests:
     def end_all(self, error: Callable[[], KVStoreError]) -> None:
         """End all waits."""
         with self._changed:
+            self._reap()
+            if self.lanes is not None:
+                for seq in self._pending:
+                    self.lanes.forget(seq)
             open_requests = [*self._pending.values(), *(entry[2] for entry in self._queue)]
             self._pending.clear()
             self._queue.clear()

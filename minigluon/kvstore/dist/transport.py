@@ -18,16 +18,19 @@ import select
 import socket
 import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import zmq
 import zmq.utils.garbage  # now: its exit handler must be there before ours, to run after it
 
 from ...base import KVStoreError
+from ...device.cpu.native import core
 from .auth import ClientHandshake, Gate
-from .channel import Channel, ChannelError, near_address
+from .channel import Channel
+from .forms import NUMBER_AT
 from .link import Closed, Event, Frame, Opened, Received
+from .near import Near, dial_near, listen_near, uid_of
 from .segments import Arena, available
 from .wire import MAX_FRAME
 
@@ -125,95 +128,6 @@ _DIAL_EVENTS = (
 )
 
 
-class _Near:
-    """One connection to a process of the same host: a Channel, the handshake first."""
-
-    def __init__(self, hub: ZmqTransport, peer: int, sock: socket.socket, dialled: bool) -> None:
-        self.hub, self.peer, self.dialled = hub, peer, dialled
-        self.sock = sock
-        self.descriptor = sock.fileno()
-        self.channel = Channel(sock, hub.arena, keeps=not dialled)
-        self.identity = b"near-%d" % peer
-        self.open = False
-        self.problem = "it answers, but not as a minigluon process would"
-        hub.descriptors.add(self.descriptor)
-        hub._handlers[self.descriptor] = self._ready
-        self.watch(writing=False)
-        if dialled:
-            self.shake = ClientHandshake(hub.token)
-            self._post([self.shake.hello()])
-
-    def watch(self, writing: bool) -> None:
-        """Have `poll` look at the socket."""
-        self.writing = writing
-        if self.sock.fileno() >= 0:
-            flags = zmq.POLLIN | zmq.POLLOUT if writing else zmq.POLLIN
-            self.hub._poller.register(self.descriptor, flags)
-
-    def send(self, frames: Sequence[Frame]) -> bool:
-        """Send on an open connection, from any thread."""
-        if not self.open:
-            return False
-        self._post(frames)
-        return True
-
-    def _post(self, frames: Sequence[Frame]) -> None:
-        if self.channel.send(frames):
-            self.hub._blocked.add(self)
-            self.hub.wake()
-
-    def _ready(self, events: list[Event]) -> None:
-        if self.writing:
-            self.watch(writing=self.channel.flush())
-        try:
-            for frames, number in self.channel.receive():
-                if self.open:
-                    events.append(Received(self.peer, frames, number))
-                else:
-                    self._greeted(bytes(frames[0][:512]) if frames else b"", events)
-        except ChannelError as error:
-            self._end(str(error), events)
-
-    def _greeted(self, frame: bytes, events: list[Event]) -> None:
-        """The handshake; what comes before it is done gets no other answer."""
-        if not self.dialled:
-            answer = self.hub._gate.receive(self.identity, frame)
-            if answer is not None:
-                self._post([answer])
-            if self.hub._gate.admits(self.identity):
-                self.open = True
-                events.append(Opened(self.peer))
-            return
-        answer = self.shake.receive(frame)
-        if answer is not None:
-            self._post([answer])
-        if self.shake.refused:
-            self._end(f"refused: {self.shake.refused}", events)
-        elif self.shake.welcome:
-            self.open = True
-            events.append(Opened(self.peer))
-
-    def _end(self, reason: str, events: list[Event]) -> None:
-        seen = self.open or self.dialled
-        self.close(0.0)
-        if seen:
-            events.append(Closed(self.peer, reason))
-
-    def close(self, linger: float) -> None:
-        """Close; what was sent may take that many seconds to go out."""
-        end = time.monotonic() + linger
-        while self.open and time.monotonic() < end and self.channel.flush():
-            select.select([], [self.descriptor], [], max(0.0, end - time.monotonic()))
-        self.open = False
-        self.hub._near.pop(self.peer, None)
-        self.hub._blocked.discard(self)
-        self.hub._handlers.pop(self.descriptor, None)
-        self.hub._poller.unregister(self.descriptor)
-        self.hub.descriptors.discard(self.descriptor)
-        self.hub._gate.forget(self.identity)
-        self.channel.close()
-
-
 class ZmqTransport:
     """A Transport over TCP, and over Unix sockets within a host.
 
@@ -227,8 +141,8 @@ class ZmqTransport:
     def __init__(self, token: bytes, heartbeat: float = 10.0, van: str = "") -> None:
         self.token, self.van = token, van
         self.arena = Arena() if available() and van in ("", "shm") else None
-        self._near: dict[int, _Near] = {}
-        self._near_listener: socket.socket | None = None
+        self.near: dict[int, Near] = {}
+        self._listener: socket.socket | None = None
         self.heartbeat = heartbeat
         self.linger = 0.0
         self.descriptors: set[int] = set()
@@ -236,24 +150,30 @@ class ZmqTransport:
         self._context = zmq.Context()
         self._poller = zmq.Poller()
         self._handlers: dict[Any, Any] = {}
+        self.epoll = select.epoll()  # all that is no socket of ZeroMQ's
+        self._poller.register(self.epoll.fileno(), zmq.POLLIN)
+        lanes = getattr(core, "kv_lanes", None)
+        self.lanes: Any = None if lanes is None else lanes(self.epoll.fileno(), NUMBER_AT)
+        self._rounds: Any = None
+        self._borrowed: list[int] = []  # ZeroMQ's descriptors in `epoll`
         self._dials: dict[int, _Dial] = {}
         self._router: _Socket | None = None
         self._router_monitor: Any = None
-        self._gate = Gate(token)
+        self.gate = Gate(token)
         self._identities: dict[int, bytes] = {}
         self._peers: dict[bytes, int] = {}
         self._probes: list[float] = []
-        self._blocked: set[_Near] = set()
+        self.blocked: set[Near] = set()
         self._count = 0
         self._wake_in, self._wake_out = os.pipe()
         os.set_blocking(self._wake_in, False)
         os.set_blocking(self._wake_out, False)
-        self._poller.register(self._wake_in, zmq.POLLIN)
+        self.watch_file(self._wake_in, lambda events: _drain(self._wake_in))
 
     @property
     def refused(self) -> int:
         """How many frames of strangers were turned away."""
-        return self._gate.refused
+        return self.gate.refused
 
     # -- for the connections --------------------------------------------------------------------
 
@@ -288,6 +208,16 @@ class ZmqTransport:
         if self._handlers.pop(socket, None) is not None:
             self._poller.unregister(socket)
 
+    def watch_file(self, descriptor: int, handler: Any) -> None:
+        """Call `handler(events)` when something can be read from a descriptor."""
+        self.epoll.register(descriptor, select.EPOLLIN)
+        self._handlers[descriptor] = handler
+
+    def unwatch_file(self, descriptor: int) -> None:
+        """No longer."""
+        if self._handlers.pop(descriptor, None) is not None:
+            self.epoll.unregister(descriptor)
+
     # -- Transport ------------------------------------------------------------------------------
 
     def listen(self, host: str, port: int) -> int:
@@ -313,54 +243,43 @@ class ZmqTransport:
         endpoint = bytes(router.getsockopt(zmq.LAST_ENDPOINT)).rstrip(b"\0").decode()
         found = int(endpoint.rpartition(":")[2])
         if not port and self.van != "tcp":
-            self._listen_near(host, found)
+            self._listener = listen_near(host, found)
+            if self._listener is not None:
+                self.descriptors.add(self._listener.fileno())
+                self.watch_file(self._listener.fileno(), self._accept)
         return found
 
-    def _listen_near(self, host: str, port: int) -> None:
-        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            listener.bind(near_address(host, port))
-            listener.listen(128)
-        except OSError:
-            listener.close()
-            return  # no abstract names here: everybody comes over TCP
-        listener.setblocking(False)
-        self._near_listener = listener
-        self.descriptors.add(listener.fileno())
-        self._poller.register(listener.fileno(), zmq.POLLIN)
-        self._handlers[listener.fileno()] = self._accept
-
     def _accept(self, events: list[Event]) -> None:
-        assert self._near_listener is not None
+        assert self._listener is not None
         try:
-            sock, _ = self._near_listener.accept()
+            sock, _ = self._listener.accept()
         except (BlockingIOError, InterruptedError, ConnectionError):
             return
-        if _uid_of(sock) != os.getuid():
-            self._gate.refused += 1
+        if uid_of(sock) != os.getuid():
+            self.gate.refused += 1
             sock.close()
             return
         self._count += 1
-        self._near[self._count] = _Near(self, self._count, sock, dialled=False)
+        self.near[self._count] = Near(self, self._count, sock, dialled=False)
 
     def connect(self, host: str, port: int) -> int:
         """Dial; the number of the connection."""
         self._count += 1
-        sock = None if self.van == "tcp" else _dial_near(host, port)
+        sock = None if self.van == "tcp" else dial_near(host, port)
         if sock is not None:
-            self._near[self._count] = _Near(self, self._count, sock, dialled=True)
+            self.near[self._count] = Near(self, self._count, sock, dialled=True)
         else:
             self._dials[self._count] = _Dial(self, self._count, host, port)
         return self._count
 
     def problem(self, peer: int) -> str:
         """Why a dialled connection does not stand yet."""
-        near = self._near.get(peer)
+        near = self.near.get(peer)
         return near.problem if near is not None else self._dials[peer].problem
 
     def send(self, peer: int, frames: Sequence[Frame]) -> bool:
         """Hand over frames without waiting; False if the connection is gone."""
-        near = self._near.get(peer)
+        near = self.near.get(peer)
         if near is not None:
             return near.send(frames)
         dial = self._dials.get(peer)
@@ -369,27 +288,36 @@ class ZmqTransport:
         identity = self._identities.get(peer)
         return identity is not None and self._route(identity, frames)
 
+    def caller(self, peer: int) -> Callable[..., bool] | None:
+        """What sends requests whose form is known, and answers, without Python (`lanes.cpp`)."""
+        near = self.near.get(peer)
+        return None if self.lanes is None or near is None or not near.open else near.call
+
     def release(self, event: Received) -> None:
         """The frames of an event are not needed any more."""
-        near = self._near.get(event.peer)
+        near = self.near.get(event.peer)
         if near is not None and event.number and near.dialled:
             near.channel.release(event.number)
 
     def direct(self, peer: int) -> bool:
         """Whether `send` to this peer may be called from any thread."""
-        return peer in self._near
+        return peer in self.near
 
     def poll(self, seconds: float) -> list[Event]:
         """Events, waiting for them at most `seconds`."""
         events: list[Event] = []
-        while self._blocked:  # other threads add to it meanwhile
-            self._blocked.pop().watch(writing=True)
+        while self.blocked:  # other threads add to it meanwhile
+            self.blocked.pop().watch(writing=True)
         timeout = int(1000 * min(seconds, 0.1 if self._probes or self._redialling() else seconds))
+        if self._rounds is not None and self._repeat(self._rounds, timeout / 1000, events):
+            timeout = 0
         for ready, _ in self._poller.poll(timeout):
-            if ready == self._wake_in:
-                _drain(self._wake_in)
-            elif ready in self._handlers:  # an earlier event may have closed it
-                self._handlers[ready](events)
+            several = [ready]
+            if ready == self.epoll.fileno():
+                several = [descriptor for descriptor, _ in self.epoll.poll(0)]
+            for one in several:
+                if one in self._handlers:  # an earlier event may have closed it
+                    self._handlers[one](events)
         now = time.monotonic()
         if self._probes and self._probes[0] <= now:
             self._probes = [at for at in self._probes if at > now]
@@ -399,6 +327,41 @@ class ZmqTransport:
                 dial.give_up = None
                 events.append(Closed(dial.peer, "connection lost"))
         return events
+
+    def end(self, peer: int) -> Channel | None:
+        """This end of the connection to a process of the same host, if it is quiet."""
+        near = self.near.get(peer)
+        quiet = near is not None and near.open and near.channel.clean and near.channel.idle
+        return near.channel if near is not None and quiet else None
+
+    def repeat(self, rounds: Any) -> None:
+        """From now on, `poll` does such rounds while nothing else comes (None: no more)."""
+        for file in self._borrowed:
+            with contextlib.suppress(OSError):  # a socket that was dialled anew has another one
+                self.epoll.unregister(file)
+        self._borrowed = []
+        if rounds is not None:  # a wait in `epoll` ends for what ZeroMQ brings, too
+            sockets = [handle for handle in self._handlers if isinstance(handle, zmq.Socket)]
+            self._borrowed = [int(socket.getsockopt(zmq.FD)) for socket in sockets]
+            for file in self._borrowed:
+                self.epoll.register(file, select.EPOLLIN)
+        self._rounds = rounds
+
+    def _repeat(self, rounds: Any, seconds: float, events: list[Event]) -> bool:
+        """Do rounds, and have what is left of them handled; False if something else waits."""
+        if any(ready != self.epoll.fileno() for ready, _ in self._poller.poll(0)):
+            return False
+        rounds.turn(seconds)
+        for descriptor, data in rounds.held():
+            near = self._by_file(descriptor)
+            near.received(near.channel.feed(data), events)
+        for descriptor, data in rounds.unsent():
+            near = self._by_file(descriptor)
+            near.left(near.channel.write(data))
+        return True
+
+    def _by_file(self, descriptor: int) -> Near:
+        return next(near for near in self.near.values() if near.descriptor == descriptor)
 
     def wake(self) -> None:
         """Let `poll` return now."""
@@ -412,10 +375,10 @@ class ZmqTransport:
         if os.getpid() != self._pid or self._context.closed:
             return
         self.linger = linger
-        for near in list(self._near.values()):
+        for near in list(self.near.values()):
             near.close(linger)
-        if self._near_listener is not None:
-            self._near_listener.close()
+        if self._listener is not None:
+            self._listener.close()
         for dial in self._dials.values():
             dial.drop()
         self._dials.clear()
@@ -427,6 +390,7 @@ class ZmqTransport:
             self._router.close(linger=int(linger * 1000))
             self._router = None
         self._context.term()
+        self.epoll.close()
         if self.arena is not None:
             self.arena.close()
         os.close(self._wake_in)
@@ -436,6 +400,7 @@ class ZmqTransport:
         """In a forked child: let go of the parent's connections, so that they end with it."""
         if self.arena is not None and self.arena.files:
             self.arena.part()
+        self.epoll.close()
         for descriptor in (*self.descriptors, self._wake_in, self._wake_out):
             try:
                 os.close(descriptor)
@@ -465,20 +430,20 @@ class ZmqTransport:
             except zmq.Again:
                 return
             identity = frames[0].bytes
-            if self._gate.admits(identity):
+            if self.gate.admits(identity):
                 if len(frames) > 2 or frames[1].bytes != _PROBE:
                     rest = [frame.buffer for frame in frames[1:]]
                     events.append(Received(self._peers[identity], rest))
             elif len(frames) == 2 and len(frames[1].buffer) <= 512:
                 self._greet(identity, frames[1].bytes, events)
             else:
-                self._gate.refused += 1
+                self.gate.refused += 1
 
     def _greet(self, identity: bytes, frame: bytes, events: list[Event]) -> None:
-        answer = self._gate.receive(identity, frame)
+        answer = self.gate.receive(identity, frame)
         if answer is not None:
             self._route(identity, [answer])
-        if self._gate.admits(identity):
+        if self.gate.admits(identity):
             self._count += 1
             self._peers[identity] = self._count
             self._identities[self._count] = identity
@@ -504,25 +469,8 @@ class ZmqTransport:
             if peer in self._identities:
                 identity = self._identities[peer]
                 del self._identities[peer], self._peers[identity]
-                self._gate.forget(identity)
+                self.gate.forget(identity)
                 events.append(Closed(peer, "connection lost"))
-
-
-def _dial_near(host: str, port: int) -> socket.socket | None:
-    """A connection to who listens at host:port, if that is a process of this host and user."""
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    with contextlib.suppress(OSError):  # nobody here: on another host, or one that takes TCP only
-        sock.connect(near_address(host, port))
-        if _uid_of(sock) == os.getuid():
-            return sock
-    sock.close()
-    return None
-
-
-def _uid_of(sock: socket.socket) -> int:
-    """Whose process is at the other end of a Unix socket."""
-    data = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-    return int(struct.unpack("iii", data)[1])
 
 
 def _monitored(monitor: Any) -> tuple[int, int]:

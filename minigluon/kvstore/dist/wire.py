@@ -30,7 +30,7 @@ from . import messages as say
 from .messages import Item, Message, Node, Role
 from .record import Record
 
-__all__ = ["FRAME", "MAX_FRAME", "VERSION", "Envelope", "WireError", "decode", "encode"]
+__all__ = ["FRAME", "MAX_FRAME", "SEQ_AT", "VERSION", "Envelope", "WireError", "decode", "encode"]
 
 VERSION = 3              # raise it with every change of a message that old processes cannot read
 FRAME = 4 << 20          # a raw frame is at most this long
@@ -41,6 +41,7 @@ ALIGN = 64
 
 _MAGIC = b"MGLN"
 _HEADER = struct.Struct("<4sHBBiIQIIII")
+SEQ_AT = struct.calcsize("<4sHBBiI")  # where in frame 0 a request's number is
 _ITEM = struct.Struct("<IIBBHIQQQQ")
 _FLAG_PICKLED = 1
 _NO_DATA = 0xFFFFFFFF
