@@ -21,6 +21,11 @@ PyObject* var_type = nullptr;
 // wait may take.
 nb::object *raise_forked = nullptr, *raise_timeout = nullptr, *patience = nullptr;
 
+void put(nb::object*& place, nb::object given) {
+  if (place == nullptr) place = new nb::object;  // never deleted: Python may have ended before
+  *place = std::move(given);
+}
+
 // Seconds from which on a program is queued.
 double queue_from = std::numeric_limits<double>::infinity();
 
@@ -383,9 +388,9 @@ void enter_engine(PyObject* raw_module) {
     engine().stop();
   });
   m.def("setup", [](nb::object forked, nb::object timeout, nb::object seconds) {
-    raise_forked = new nb::object(std::move(forked));
-    raise_timeout = new nb::object(std::move(timeout));
-    patience = new nb::object(std::move(seconds));
+    put(raise_forked, std::move(forked));
+    put(raise_timeout, std::move(timeout));
+    put(patience, std::move(seconds));
   });
   engine();
   pthread_atfork([] { bringer_mutex.lock(), engine().lock(), buried().mutex.lock(); },
