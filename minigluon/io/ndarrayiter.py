@@ -127,6 +127,8 @@ class NDArrayIter(DataIter):
 
     def getpad(self) -> int:
         """How many samples of this batch only fill it up, or came over from the last epoch."""
+        if self.cursor == 0 and len(self._rest):
+            return len(self._rest)
         return max(0, self.cursor + self.batch_size - len(self._order))
 
 

@@ -45,7 +45,7 @@ class CSVIter(MXDataIter):
         label_csv: the same for labels, None for none (zeros). label_shape: shape of a label.
         batch_size: samples in a batch.
         round_batch: see MXDataIter.
-        dtype: element type, float32 by default.
+        dtype: element type, float32 by default; integers lose what stands after the point.
         num_parts, part_index: read one of equal parts.
 
     >>> import tempfile
@@ -94,7 +94,7 @@ def _rows(path: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Host:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)  # a file without a row
-                rows = np.loadtxt(file, dtype=dtype, delimiter=",", ndmin=2)
+                rows = _numbers(file, dtype)
         except ValueError as error:
             raise MXNetError(f"CSVIter: {file}: {error}") from error
         if rows.size and rows.shape[1] != int(np.prod(shape)):
@@ -102,6 +102,16 @@ def _rows(path: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Host:
                              f"shape {shape}")
         pieces.append(rows.reshape(-1, *shape))
     return np.concatenate(pieces)
+
+
+def _numbers(file: str, dtype: np.dtype[Any]) -> Host:
+    try:
+        return np.loadtxt(file, dtype=dtype, delimiter=",", ndmin=2)
+    except ValueError:
+        if dtype.kind not in "iu":
+            raise
+    # "1.0" for an integer, as np.savetxt writes it: cut off after the point, as MXNet does
+    return np.trunc(np.loadtxt(file, delimiter=",", ndmin=2)).astype(dtype)
 
 
 # -- libsvm ----------------------------------------------------------------------------------------

@@ -62,6 +62,16 @@ def test_shapes_labels_and_types(csv):
     assert plain.next().label[0].asnumpy().tolist() == [0, 0]
 
 
+def test_integers_are_cut_off_after_the_point(csv):
+    (csv / "x.csv").write_text("1.9,-2.7\n3e1,4\n")
+    batch = CSVIter(data_csv=csv / "x.csv", data_shape=(2,), batch_size=2, dtype="int32").next()
+    assert batch.data[0].dtype == np.int32
+    assert batch.data[0].asnumpy().tolist() == [[1, -2], [30, 4]]
+    (csv / "x.csv").write_text("1,x\n")
+    with pytest.raises(mx.MXNetError, match=r"x\.csv: could not convert"):
+        CSVIter(data_csv=csv / "x.csv", data_shape=(2,), batch_size=1, dtype="int32")
+
+
 def test_folder_and_parts(csv):
     (csv / "parts").mkdir()
     for word in "ab":

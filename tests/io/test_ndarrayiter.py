@@ -76,6 +76,16 @@ def test_broken_off_epoch_rolls_nothing_over():
     assert labels(iterator)[0] == [0, 1, 2, 3]
 
 
+def test_what_rolled_over_counts_as_padding():
+    iterator = NDArrayIter(np.arange(10), batch_size=4, last_batch_handle="roll_over")
+    epochs = []
+    for _ in range(2):
+        epochs.append([(batch.data[0].asnumpy().tolist(), batch.pad) for batch in iterator])
+        iterator.reset()
+    assert epochs == [[([0, 1, 2, 3], 0), ([4, 5, 6, 7], 0)],
+                      [([8, 9, 0, 1], 2), ([2, 3, 4, 5], 0), ([6, 7, 8, 9], 0)]]
+
+
 def test_types_and_names():
     iterator = NDArrayIter(X, Y, 4)
     assert iterator.provide_data == [("data", (4, 2))]
