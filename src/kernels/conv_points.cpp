@@ -21,8 +21,8 @@ constexpr int kTaps = 5, kTile = 4, kSpan = kTile + kTaps - 1, kPoints = kSpan *
 constexpr int kFilters = 4;  // filters whose gradients are summed up together
 // Floats of values that stay in the second cache beside the kernels'.
 constexpr int64_t kValuesInCache = 1 << 17;
-// Tiles over which the gradients of weights are summed up before they are folded.
-constexpr int64_t kTilesAtOnce = 16;
+// Tiles over which the gradients of weights are summed up before they are folded, and filters.
+constexpr int64_t kTilesAtOnce = 16, kGroup = 8;
 
 struct Tiling {
   int64_t blocks, channels, filters, height, width, out_h, out_w, pad_y, pad_x;
@@ -166,54 +166,50 @@ class Weights final : public Step {
   explicit Weights(const BlockedProblem& p) : g_(tiling_of(p)) {
     at_once_ = std::min(kTilesAtOnce, g_.blocks * g_.tiles);
     across_ = MG_PICK(dot_channels)();
-    pairs_ = (g_.filters + kFilters - 1) / kFilters * ((g_.channels + across_ - 1) / across_);
+    columns_ = (g_.channels + across_ - 1) / across_;
+    groups_ = (g_.filters + kGroup - 1) / kGroup;
+    slots_ = std::min<int64_t>(groups_, team_size());
   }
 
   std::size_t scratch() const override {
-    return kPoints * (step_of(g_.channels) + step_of(g_.filters) + pairs_ * kFilters * across_) *
-           sizeof(float);
+    return kPoints * (step_of(g_.channels) + slots_ * step_of(kGroup) +
+                      groups_ * kGroup * columns_ * across_) * sizeof(float);
   }
 
   void run(const void* const* in, void* const* out, void* scratch) override {
     const float *dy = static_cast<const float*>(in[0]), *x = static_cast<const float*>(in[1]);
-    const int64_t n = at_once_ * kBlock, vector = kFilters * across_;
+    float* dw = static_cast<float*>(out[0]);
     float* data = static_cast<float*>(scratch);
     float* result = data + kPoints * step_of(g_.channels);
-    float* sums = result + kPoints * step_of(g_.filters);
+    float* sums = result + kPoints * slots_ * step_of(kGroup);
     const int64_t all = g_.blocks * g_.tiles;
-    const double cost = cost_of(g_) / static_cast<double>(all);
     for (int64_t first = 0; first < all; first += at_once_) {
       const int64_t count = std::min(at_once_, all - first);
-      parallel_for(g_.channels + g_.filters, count * 100.0, [&](int64_t begin, int64_t end) {
-        for (int64_t k = begin; k < end; ++k) {
-          const int64_t f = k - g_.channels;
-          if (f < 0) tiles(x, g_.channels, k, g_.height * g_.width, data_tiles_of, first, count,
-                           data + k * n, step_of(g_.channels));
-          else tiles(dy, g_.filters, f, g_.out_h * g_.out_w, result_tiles_of, first, count,
-                     result + f * n, step_of(g_.filters));
+      parallel_for(g_.channels, count * 100.0, [&](int64_t begin, int64_t end) {
+        for (int64_t c = begin; c < end; ++c) {
+          tiles(x, g_.channels, c, g_.height * g_.width, data_tiles_of, first, count,
+                data + c * at_once_ * kBlock, step_of(g_.channels));
         }
       });
-      parallel_for(kPoints, cost * count / kPoints, [&](int64_t begin, int64_t end) {
-        for (int64_t p = begin; p < end; ++p) {
-          dots_of(result + p * step_of(g_.filters), data + p * step_of(g_.channels), g_.filters,
-                  g_.channels, n, count * kBlock, sums + p * vector, kPoints * vector, first > 0);
+      // a group's values stay in the second cache while they meet those of the channels
+      std::atomic<int64_t> next{0};
+      const double cost = cost_of(g_) * count / all / slots_;
+      parallel_for(slots_, cost, [&](int64_t begin, int64_t end) {
+        for (int64_t slot = begin; slot < end; ++slot) {
+          float* mine = result + slot * kPoints * step_of(kGroup);
+          for (int64_t group; (group = next.fetch_add(1)) < groups_;) {
+            filters(dy, group * kGroup, data, mine, sums, first, count);
+            if (first + count == all) write(group * kGroup, sums, dw);
+          }
         }
       });
     }
-    float* dw = static_cast<float*>(out[0]);
-    const int64_t columns = (g_.channels + across_ - 1) / across_;
-    parallel_for(pairs_, 600.0, [&](int64_t begin, int64_t end) {
-      for (int64_t pair = begin; pair < end; ++pair) {
-        const int64_t f = pair / columns * kFilters, c = pair % columns * across_;
-        write_kernels_of(sums + pair * kPoints * vector, vector, dw, g_.channels, f,
-                         std::min(f + kFilters, g_.filters), c,
-                         std::min(c + across_, g_.channels));
-      }
-    });
   }
 
  private:
   int64_t step_of(int64_t rows) const { return apart(rows * at_once_ * kBlock); }
+  // The sums of a group: for each filters of a vector and channels, at each point a vector.
+  int64_t sums_of(int64_t f) const { return f * columns_ * across_ * kPoints; }
 
   // Of one channel of images, the values of `count` tiles of all blocks in a row.
   void tiles(const float* from, int64_t channels, int64_t channel, int64_t positions,
@@ -227,8 +223,33 @@ class Weights final : public Step {
     }
   }
 
+  void filters(const float* dy, int64_t f0, const float* data, float* mine, float* sums,
+               int64_t first, int64_t count) const {
+    const int64_t some = std::min<int64_t>(kGroup, g_.filters - f0), n = at_once_ * kBlock;
+    for (int64_t f = 0; f < some; ++f) {
+      tiles(dy, g_.filters, f0 + f, g_.out_h * g_.out_w, result_tiles_of, first, count,
+            mine + f * n, step_of(kGroup));
+    }
+    const int64_t vector = kFilters * across_;
+    for (int64_t p = 0; p < kPoints; ++p) {
+      dots_of(mine + p * step_of(kGroup), data + p * step_of(g_.channels), some, g_.channels, n,
+              count * kBlock, sums + sums_of(f0) + p * vector, kPoints * vector, first > 0);
+    }
+  }
+
+  void write(int64_t f0, const float* sums, float* dw) const {
+    const int64_t vector = kFilters * across_, end = std::min(f0 + kGroup, g_.filters);
+    const float* from = sums + sums_of(f0);
+    for (int64_t f = f0; f < end; f += kFilters) {
+      for (int64_t c = 0; c < g_.channels; c += across_, from += kPoints * vector) {
+        write_kernels_of(from, vector, dw, g_.channels, f, std::min(f + kFilters, end), c,
+                         std::min(c + across_, g_.channels));
+      }
+    }
+  }
+
   Tiling g_;
-  int64_t at_once_, across_, pairs_;
+  int64_t at_once_, across_, columns_, groups_, slots_;
 };
 
 bool wanted() {
