@@ -287,6 +287,10 @@ class _Turning:
         elif node.inputs and node.inputs[0] in self.turned and self._follows(node, name):
             attrs = node.attrs
             inputs = [self._turned(entry) for entry in node.inputs]
+            if self.layout is _BLOCKED and self._by_two(node, name):
+                made = Node(find_operator("_pool_two"), node.name, inputs, {}, node.extra_attrs)
+                self.turned[Entry(node, 0)] = Entry(made, 0)
+                return
             if name == "Pooling":
                 attrs = self.layout.windows(attrs)
                 if attrs["global_pool"] and self.layout is _BLOCKED:
@@ -303,6 +307,13 @@ class _Turning:
                        {**node.attrs, "axis": self.layout.axis})
         else:
             self._keep(node)
+
+    def _by_two(self, node: Node, name: str) -> bool:
+        """Whether a node takes the maxima of windows of 2 by 2 that meet every element once."""
+        attrs = node.attrs
+        return (name == "Pooling" and attrs["pool_type"] == "max" and not attrs["global_pool"]
+                and attrs["kernel"] == attrs["stride"] == (2, 2) and set(attrs["pad"]) <= {0}
+                and not any(size % 2 for size in self.shapes[node.inputs[0]][2:]))
 
     def _is_image(self, entry: Entry) -> bool:
         return entry in self.shapes and len(self.shapes[entry]) == 4

@@ -13,6 +13,7 @@ from .fuse import fuse
 from .infer import Inferred, infer_dtype, infer_shape, locate
 from .ir import Entry, Node, impure, mutated, topological
 from .plan import Call, Desc, bytes_of, plan
+from .pooled import join_pooled
 from .rewrite import join_attention, join_picks, join_relu
 
 __all__ = ["Pass", "lower"]
@@ -20,7 +21,8 @@ __all__ = ["Pass", "lower"]
 Pass = Callable[[Sequence[Entry], Mapping[Entry, Desc], bool], list[Entry]]
 """A rewriting for known types and shapes: ``(entries, descs, training)`` -> as many entries."""
 
-PASSES: tuple[Pass, ...] = (join_picks, join_attention, join_epilogues, join_relu, fuse)
+PASSES: tuple[Pass, ...] = (join_picks, join_attention, join_pooled, join_epilogues, join_relu,
+                             fuse)
 """What is done to a graph before it becomes a program, in order."""
 
 # Operators whose output has the elements of input 0 in the same order: they cost nothing.

@@ -6,6 +6,7 @@
 // The gradient for the data is the same correlation of dy with the kernels turned around.
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "../parallel.h"
 #include "conv_blocked.h"
@@ -22,11 +23,15 @@ struct Correlation {
   bool relu;
 };
 
+constexpr int kPooledKernel = 5;  // the size of kernels whose gradients are taken behind pooling
+
 #define MG_ISA_FILE "kernels/conv_blocked.inl"
 #include "kernels/each_set.h"
 
 const auto correlate_row_of = MG_PICK(correlate_row);
 const auto kernel_weights_of = MG_PICK(kernel_weights);
+const auto pooled_row_of = MG_PICK(pooled_row);
+const auto pooled_weights_of = MG_PICK(pooled_weights);
 
 constexpr int kWidths[] = {12, 10, 8, 6, 5, 4, 2, 1};
 
@@ -85,7 +90,8 @@ void widen(const float* from, float* to, int64_t rows, int64_t width, int64_t pa
 
 class BlockedConv final : public Step {
  public:
-  explicit BlockedConv(const BlockedProblem& p) : kind_(p.kind), biased_(p.biased) {
+  explicit BlockedConv(const BlockedProblem& p)
+      : kind_(p.kind), biased_(p.biased), pooled_(p.pooled) {
     Correlation& g = geometry_;
     const bool back = kind_ == ConvKind::grad_data;
     const Desc &x = p.x, &w = p.w, &from = back ? p.y : x, &to = back ? x : p.y;
@@ -112,6 +118,7 @@ class BlockedConv final : public Step {
   void run(const void* const* in, void* const* out, void* scratch) override {
     const Correlation& g = geometry_;
     float* memory = static_cast<float*>(scratch);
+    if (pooled_ && kind_ == ConvKind::grad_weight) return pooled_weights(in, out);
     const float* data = static_cast<const float*>(in[kind_ == ConvKind::grad_weight ? 1 : 0]);
     if (g.pad_x > 0) {
       widen(data, memory, g.blocks * g.channels * g.height, width_, g.pad_x);
@@ -125,7 +132,7 @@ class BlockedConv final : public Step {
     float* weight = memory + widened();
     turn(static_cast<const float*>(in[1]), weight);
     correlate(data, weight, biased_ ? static_cast<const float*>(in[2]) : nullptr,
-              static_cast<float*>(out[0]));
+              static_cast<float*>(out[0]), pooled_ ? static_cast<uint8_t*>(out[1]) : nullptr);
   }
 
  private:
@@ -161,19 +168,25 @@ class BlockedConv final : public Step {
     }
   }
 
-  void correlate(const float* in, const float* weight, const float* bias, float* out) const {
+  void correlate(const float* in, const float* weight, const float* bias, float* out,
+                 uint8_t* places) const {
     const Correlation& g = geometry_;
-    const int64_t tiles = static_cast<int64_t>(tiles_.size()), rows = tiles * g.out_h;
+    const int64_t out_h = pooled_ ? g.out_h / 2 : g.out_h, out_w = pooled_ ? g.out_w / 2 : g.out_w;
+    const int64_t tiles = static_cast<int64_t>(tiles_.size()), rows = tiles * out_h;
     const int64_t image = g.channels * g.height * g.pitch * kBlock;
     parallel_for(g.blocks * rows, nanoseconds(flops()) / (g.blocks * rows),
                  [&](int64_t begin, int64_t end) {
       for (int64_t item = begin; item < end; ++item) {
-        const int64_t b = item / rows, y = item % g.out_h;
-        const Tile& tile = tiles_[item % rows / g.out_h];
-        correlate_row_of(g, in + b * image, weight + tile.first * g.channels * g.kh * g.kw,
-                         bias ? bias + tile.first : nullptr,
-                         out + (b * g.filters + tile.first) * g.plane + y * g.out_w * kBlock, y,
-                         tile.width);
+        const int64_t b = item / rows, y = item % out_h;
+        const Tile& tile = tiles_[item % rows / out_h];
+        const float* own = weight + tile.first * g.channels * g.kh * g.kw;
+        const float* add = bias ? bias + tile.first : nullptr;
+        const int64_t at = ((b * g.filters + tile.first) * out_h * out_w + y * out_w) * kBlock;
+        if (pooled_) {
+          pooled_row_of(g, in + b * image, own, add, out + at, places + at, y, tile.width);
+        } else {
+          correlate_row_of(g, in + b * image, own, add, out + at, y, tile.width);
+        }
       }
     });
   }
@@ -206,8 +219,21 @@ class BlockedConv final : public Step {
     });
   }
 
+  // dy, its places and data
+  void pooled_weights(const void* const* in, void* const* out) const {
+    const Correlation& g = geometry_;
+    const int64_t kernels = g.filters * g.channels;
+    parallel_for(kernels, nanoseconds(flops()) / (2.0 * kernels), [&](int64_t begin, int64_t end) {
+      for (int64_t k = begin; k < end; ++k) {
+        pooled_weights_of(g, static_cast<const float*>(in[2]), static_cast<const float*>(in[0]),
+                          static_cast<const uint8_t*>(in[1]), k / g.channels, k % g.channels,
+                          static_cast<float*>(out[0]) + k * g.kh * g.kw);
+      }
+    });
+  }
+
   ConvKind kind_;
-  bool biased_;
+  bool biased_, pooled_;
   Correlation geometry_{};
   int64_t width_ = 0;
   std::vector<Tile> tiles_;
@@ -219,7 +245,7 @@ std::vector<int64_t> three(const Attrs& attrs, const char* name, int64_t fallbac
 }
 
 std::unique_ptr<Step> make(ConvKind kind, const Desc& x, const Desc& w, const Desc& y,
-                           const Attrs& attrs, bool biased) {
+                           const Attrs& attrs, bool biased, bool pooled = false) {
   for (const Desc* each : {&x, &w, &y}) {
     if (each->dtype != DType::f32 || each->ndim() != 5 || each->size() < 1) return nullptr;
   }
@@ -244,8 +270,14 @@ std::unique_ptr<Step> make(ConvKind kind, const Desc& x, const Desc& w, const De
     // turned around it is a correlation only if it takes one step at a time
     if (kind == ConvKind::grad_data && (stride[axis] != 1 || pad[axis] >= k)) return nullptr;
   }
-  const BlockedProblem problem{kind, x, w, y, stride[0], pad[0], pad[1], biased, act == "relu"};
+  const BlockedProblem problem{kind,   x,    w, y, stride[0], pad[0], pad[1],
+                               biased, act == "relu", pooled};
   if (auto step = conv_by_points(problem)) return step;
+  if (pooled && (stride[0] != 1 || pad[0] != 0 || pad[1] != 0 || kind == ConvKind::grad_data ||
+                 (kind == ConvKind::grad_weight &&
+                  (w.shape[2] != kPooledKernel || w.shape[3] != kPooledKernel)))) {
+    return nullptr;
+  }
   return std::make_unique<BlockedConv>(problem);
 }
 
@@ -268,7 +300,40 @@ std::unique_ptr<Step> make_grad_weight(const std::vector<Desc>& in, const std::v
   return make(ConvKind::grad_weight, in[1], out[0], in[0], attrs, false);
 }
 
+// What was pooled: its shape before that, where it and its places are of one shape.
+std::optional<Desc> whole(const Desc& pooled, const Desc& places) {
+  if (places.dtype != DType::u8 || places.shape != pooled.shape || pooled.ndim() != 5) {
+    return std::nullopt;
+  }
+  Desc y = pooled;
+  y.shape[2] *= 2;
+  y.shape[3] *= 2;
+  return y;
+}
+
+std::unique_ptr<Step> make_pooled(const std::vector<Desc>& in, const std::vector<Desc>& out,
+                                  const Attrs& attrs) {
+  const auto y = whole(out[0], out[1]);
+  if (!y || (in.size() > 2 && in[2].dtype != DType::f32)) return nullptr;
+  return make(ConvKind::forward, in[0], in[1], *y, attrs, in.size() > 2, true);
+}
+
+std::unique_ptr<Step> make_pooled_grad_data(const std::vector<Desc>& in,
+                                            const std::vector<Desc>& out, const Attrs& attrs) {
+  const auto y = whole(in[0], in[1]);
+  return y ? make(ConvKind::grad_data, out[0], in[2], *y, attrs, false, true) : nullptr;
+}
+
+std::unique_ptr<Step> make_pooled_grad_weight(const std::vector<Desc>& in,
+                                              const std::vector<Desc>& out, const Attrs& attrs) {
+  const auto y = whole(in[0], in[1]);
+  return y ? make(ConvKind::grad_weight, in[2], out[0], *y, attrs, false, true) : nullptr;
+}
+
 constexpr int kBeforeOneDnn = 10;
+MG_KERNEL("_conv_pool", make_pooled);
+MG_KERNEL("_conv_pool_grad_data", make_pooled_grad_data);
+MG_KERNEL("_conv_pool_grad_weight", make_pooled_grad_weight);
 MG_KERNEL("Convolution", make_forward, kBeforeOneDnn);
 MG_KERNEL("_conv_fused", make_forward, kBeforeOneDnn);
 MG_KERNEL("_conv_grad_data", make_grad_data, kBeforeOneDnn);

@@ -1,17 +1,18 @@
 // The loops of conv_blocked.cpp, for one instruction set. An image column is 16 samples wide:
 // kParts vectors of this width. Included several times: no include guard.
+#include "kernels/vec.inl"
+#include "kernels/pool_two.inl"
 
-typedef float Lane __attribute__((vector_size(MG_WIDTH)));
-typedef float LooseLane __attribute__((vector_size(MG_WIDTH), aligned(4), may_alias));
-constexpr int kLanes = MG_WIDTH / 4;
+typedef VecOf<float> Lane;
+constexpr int kLanes = lanes<float>;
 constexpr int kParts = kBlock / kLanes;
 // Floats of dy that stay in the first cache (32 KB at least) beside the rows of data they meet.
 constexpr int64_t kRowsInCache = 5120;
 // Accumulators kept in registers at once: 32 vector registers with AVX-512, 16 before.
 constexpr int kAccumulators = MG_WIDTH == 64 ? 25 : 10;
 
-MG_INLINE Lane column(const float* p) { return *reinterpret_cast<const LooseLane*>(p); }
-MG_INLINE void keep(float* p, Lane v) { *reinterpret_cast<LooseLane*>(p) = v; }
+MG_INLINE Lane column(const float* p) { return load<float>(p); }
+MG_INLINE void keep(float* p, Lane v) { store<float>(p, v); }
 
 // FT filters at XT neighbouring outputs of one row; `row` is where the window of the first begins.
 template <int FT, int XT>
@@ -169,4 +170,112 @@ void correlate_row(const Correlation& g, const float* in, const float* weight, c
     case 2: return row_of<2, wide ? 8 : 4>(g, in, weight, bias, out, y);
     default: return row_of<1, wide ? 8 : 4>(g, in, weight, bias, out, y);
   }
+}
+
+// -- pooled by two ---------------------------------------------------------------------------------
+
+// One window's maximum of FT filters, and its place: four neighbouring outputs; `row` is where
+// the windows of the kernel begin, `step` the floats from one tap's weights to the next.
+template <int FT>
+MG_INLINE void pooled_outputs(const Correlation& g, const float* row, const float* weight,
+                              int64_t step, const float* bias, float* out, uint8_t* place) {
+  const int64_t pitch = g.pitch * kBlock, plane = g.plane / 4;
+  for (int part = 0; part < kParts; ++part) {
+    Lane sum[FT][4];
+#pragma GCC unroll 8
+    for (int f = 0; f < FT; ++f)
+#pragma GCC unroll 4
+      for (int i = 0; i < 4; ++i) sum[f][i] = Lane{} + (bias ? bias[f] : 0.0f);
+    const float* w = weight;
+    for (int64_t c = 0; c < g.channels; ++c) {
+      for (int64_t ky = 0; ky < g.kh; ++ky) {
+        const float* from = row + c * g.height * pitch + ky * pitch + part * kLanes;
+        for (int64_t kx = 0; kx < g.kw; ++kx, from += kBlock, w += step) {
+          const Lane value[4] = {column(from), column(from + kBlock), column(from + pitch),
+                                 column(from + pitch + kBlock)};
+#pragma GCC unroll 8
+          for (int f = 0; f < FT; ++f) {
+            const Lane one = w[f] - Lane{};
+#pragma GCC unroll 4
+            for (int i = 0; i < 4; ++i) sum[f][i] += one * value[i];
+          }
+        }
+      }
+    }
+    for (int f = 0; f < FT; ++f) {
+      Largest best(sum[f][0]);
+      for (int i = 1; i < 4; ++i) best.meet(sum[f][i], i);
+      keep(out + f * plane + part * kLanes, best.value);
+      put_places(place + f * plane + part * kLanes, best.place);
+    }
+  }
+}
+
+// One row of windows of `width` filters; no padding.
+void pooled_row(const Correlation& g, const float* in, const float* weight, const float* bias,
+                float* out, uint8_t* place, int64_t y, int width) {
+  const float* row = in + 2 * y * g.pitch * kBlock;
+  constexpr int most = MG_WIDTH == 64 ? 5 : 2;
+  for (int f = 0; f < width;) {
+    const int some = std::min(most, width - f);
+    const auto each = [&](auto count) {
+      for (int64_t x = 0; x < g.out_w / 2; ++x) {
+        const int64_t at = f * g.plane / 4 + x * kBlock;
+        pooled_outputs<decltype(count)::value>(g, row + 2 * x * kBlock, weight + f, width,
+                                               bias ? bias + f : nullptr, out + at, place + at);
+      }
+    };
+    switch (some) {
+#if MG_WIDTH == 64
+      case 5: each(std::integral_constant<int, 5>()); break;
+      case 4: each(std::integral_constant<int, 4>()); break;
+      case 3: each(std::integral_constant<int, 3>()); break;
+#endif
+      case 2: each(std::integral_constant<int, 2>()); break;
+      default: each(std::integral_constant<int, 1>()); break;
+    }
+    f += some;
+  }
+}
+
+// The gradients of one filter's kernel of 5 x 5 for one channel, from the gradients of the maxima
+// and their places. Each lane's four outputs have one gradient between them, so each tap takes one
+// number of the four that it meets, and the products are a quarter of those of plain sums.
+void pooled_weights(const Correlation& g, const float* in, const float* dy, const uint8_t* place,
+                    int64_t filter, int64_t channel, float* dw) {
+  constexpr int size = kPooledKernel;
+  const int64_t pitch = g.pitch * kBlock, plane = g.plane / 4;
+  Lane sum[size][size] = {};
+  for (int part = 0; part < kParts; ++part) {
+    for (int64_t b = 0; b < g.blocks; ++b) {
+      const float* image = in + (b * g.channels + channel) * g.height * pitch + part * kLanes;
+      const int64_t first = (b * g.filters + filter) * plane + part * kLanes;
+      const float* grads = dy + first;
+      const uint8_t* places = place + first;
+      for (int64_t y = 0; y < g.out_h / 2; ++y, image += 2 * pitch) {
+        const float* at = image;
+        for (int64_t x = 0; x < g.out_w / 2; ++x) {
+          const MaskOf<float> where = get_places(places);
+          const MaskOf<float> right = (where & 1) != 0, below = where > 1;
+          const Lane grad = column(grads);
+          Lane above[size];
+#pragma GCC unroll 6
+          for (int ky = 0; ky <= size; ++ky) {
+            Lane left = column(at + ky * pitch);
+#pragma GCC unroll 5
+            for (int kx = 0; kx < size; ++kx) {
+              const Lane next = column(at + ky * pitch + (kx + 1) * kBlock);
+              const Lane here = right ? next : left;
+              if (ky > 0) sum[ky - 1][kx] += grad * (below ? here : above[kx]);
+              above[kx] = here;
+              left = next;
+            }
+          }
+          at += 2 * kBlock, grads += kBlock, places += kBlock;
+        }
+      }
+    }
+  }
+  for (int ky = 0; ky < size; ++ky)
+    for (int kx = 0; kx < size; ++kx) dw[ky * size + kx] = sum_lanes<float>(sum[ky][kx]);
 }

@@ -27,7 +27,9 @@ constexpr int64_t kTilesAtOnce = 16, kGroup = 8;
 struct Tiling {
   int64_t blocks, channels, filters, height, width, out_h, out_w, pad_y, pad_x;
   int64_t across, tiles;  // in a row of one image, in all
-  bool relu;
+  bool relu, pooled;
+
+  int64_t results() const { return out_h * out_w / (pooled ? 4 : 1); }
 };
 
 #define MG_ISA_FILE "kernels/conv_points.inl"
@@ -60,6 +62,7 @@ Tiling tiling_of(const BlockedProblem& p) {
   g.across = (g.out_w + kTile - 1) / kTile;
   g.tiles = g.across * ((g.out_h + kTile - 1) / kTile);
   g.relu = p.relu;
+  g.pooled = p.pooled;
   return g;
 }
 
@@ -89,17 +92,22 @@ class Apply final : public Step {
   }
 
   void run(const void* const* in, void* const* out, void* scratch) override {
+    // dy, (its places,) weight; or data, weight, bias
     const float* data = static_cast<const float*>(in[0]);
+    const bool placed = back_ && g_.pooled;
+    const uint8_t* read = placed ? static_cast<const uint8_t*>(in[1]) : nullptr;
+    uint8_t* written = !back_ && g_.pooled ? static_cast<uint8_t*>(out[1]) : nullptr;
     const float* bias = biased_ ? static_cast<const float*>(in[2]) : nullptr;
     float* weight = static_cast<float*>(scratch);
-    kernels(static_cast<const float*>(in[1]), weight);
+    kernels(static_cast<const float*>(in[placed ? 2 : 1]), weight);
     std::atomic<int64_t> next{0};
     parallel_for(slots_, cost_of(g_) / slots_, [&](int64_t begin, int64_t end) {
       for (int64_t slot = begin; slot < end; ++slot) {
         float* mine = weight + weights() + slot * (values() + products());
         for (int64_t b; (b = next.fetch_add(1)) < g_.blocks;) {
-          block(data + b * from_ * plane(back_), weight, bias,
-                static_cast<float*>(out[0]) + b * to_ * plane(!back_), mine);
+          const int64_t from = b * from_ * plane(back_), to = b * to_ * plane(!back_);
+          block(data + from, read ? read + from : nullptr, weight, bias,
+                static_cast<float*>(out[0]) + to, written ? written + to : nullptr, mine);
         }
       }
     });
@@ -107,7 +115,7 @@ class Apply final : public Step {
 
  private:
   int64_t plane(bool result) const {
-    return (result ? g_.out_h * g_.out_w : g_.height * g_.width) * kBlock;
+    return (result ? g_.results() : g_.height * g_.width) * kBlock;
   }
   // Floats from one point to the next, of the kernels, of what is read and of what is made.
   int64_t weight_step() const { return from_ * weight_row_; }
@@ -129,15 +137,16 @@ class Apply final : public Step {
     });
   }
 
-  void block(const float* data, const float* weight, const float* bias, float* out,
-             float* memory) const {
+  void block(const float* data, const uint8_t* places, const float* weight, const float* bias,
+             float* out, uint8_t* made_places, float* memory) const {
     const auto read = back_ ? result_tiles_of : data_tiles_of;
     if (back_) std::memset(out, 0, to_ * plane(false) * sizeof(float));
     float* made = memory + values();
     for (int64_t first = 0; first < g_.tiles; first += at_once_) {
       const int64_t count = std::min(at_once_, g_.tiles - first), n = count * kBlock;
       for (int64_t k = 0; k < from_; ++k) {
-        read(g_, data + k * plane(back_), first, count, memory + k * n, value_step());
+        read(g_, data + k * plane(back_), places ? places + k * plane(back_) : nullptr, first,
+             count, memory + k * n, value_step());
       }
       for (int64_t r = 0; r < to_; r += group_) {
         const int64_t rows = std::min(group_, to_ - r);
@@ -147,10 +156,13 @@ class Apply final : public Step {
         }
         for (int64_t i = 0; i < rows; ++i) {
           const float* values = made + i * n;
-          float* to = out + (r + i) * plane(!back_);
-          if (back_) add_data_of(g_, values, product_step(), to, first, count);
-          else write_results_of(g_, values, product_step(), bias ? bias[r + i] : 0.0f, to, first,
-                                count);
+          const int64_t at = (r + i) * plane(!back_);
+          if (back_) {
+            add_data_of(g_, values, product_step(), out + at, first, count);
+          } else {
+            write_results_of(g_, values, product_step(), bias ? bias[r + i] : 0.0f, out + at,
+                             made_places ? made_places + at : nullptr, first, count);
+          }
         }
       }
     }
@@ -177,7 +189,9 @@ class Weights final : public Step {
   }
 
   void run(const void* const* in, void* const* out, void* scratch) override {
-    const float *dy = static_cast<const float*>(in[0]), *x = static_cast<const float*>(in[1]);
+    const float* dy = static_cast<const float*>(in[0]);
+    const uint8_t* places = g_.pooled ? static_cast<const uint8_t*>(in[1]) : nullptr;
+    const float* x = static_cast<const float*>(in[g_.pooled ? 2 : 1]);
     float* dw = static_cast<float*>(out[0]);
     float* data = static_cast<float*>(scratch);
     float* result = data + kPoints * step_of(g_.channels);
@@ -187,7 +201,7 @@ class Weights final : public Step {
       const int64_t count = std::min(at_once_, all - first);
       parallel_for(g_.channels, count * 100.0, [&](int64_t begin, int64_t end) {
         for (int64_t c = begin; c < end; ++c) {
-          tiles(x, g_.channels, c, g_.height * g_.width, data_tiles_of, first, count,
+          tiles(x, nullptr, g_.channels, c, g_.height * g_.width, data_tiles_of, first, count,
                 data + c * at_once_ * kBlock, step_of(g_.channels));
         }
       });
@@ -198,7 +212,7 @@ class Weights final : public Step {
         for (int64_t slot = begin; slot < end; ++slot) {
           float* mine = result + slot * kPoints * step_of(kGroup);
           for (int64_t group; (group = next.fetch_add(1)) < groups_;) {
-            filters(dy, group * kGroup, data, mine, sums, first, count);
+            filters(dy, places, group * kGroup, data, mine, sums, first, count);
             if (first + count == all) write(group * kGroup, sums, dw);
           }
         }
@@ -212,22 +226,23 @@ class Weights final : public Step {
   int64_t sums_of(int64_t f) const { return f * columns_ * across_ * kPoints; }
 
   // Of one channel of images, the values of `count` tiles of all blocks in a row.
-  void tiles(const float* from, int64_t channels, int64_t channel, int64_t positions,
+  void tiles(const float* from, const uint8_t* places, int64_t channels, int64_t channel, int64_t positions,
              decltype(data_tiles_of) read, int64_t first, int64_t count, float* to,
              int64_t stride) const {
     while (count > 0) {
       const int64_t b = first / g_.tiles, at = first % g_.tiles;
       const int64_t some = std::min(count, g_.tiles - at);
-      read(g_, from + (b * channels + channel) * positions * kBlock, at, some, to, stride);
+      const int64_t plane = (b * channels + channel) * positions * kBlock;
+      read(g_, from + plane, places ? places + plane : nullptr, at, some, to, stride);
       first += some, count -= some, to += some * kBlock;
     }
   }
 
-  void filters(const float* dy, int64_t f0, const float* data, float* mine, float* sums,
-               int64_t first, int64_t count) const {
+  void filters(const float* dy, const uint8_t* places, int64_t f0, const float* data, float* mine,
+               float* sums, int64_t first, int64_t count) const {
     const int64_t some = std::min<int64_t>(kGroup, g_.filters - f0), n = at_once_ * kBlock;
     for (int64_t f = 0; f < some; ++f) {
-      tiles(dy, g_.filters, f0 + f, g_.out_h * g_.out_w, result_tiles_of, first, count,
+      tiles(dy, places, g_.filters, f0 + f, g_.results(), result_tiles_of, first, count,
             mine + f * n, step_of(kGroup));
     }
     const int64_t vector = kFilters * across_;

@@ -1,5 +1,6 @@
 // The loops of conv_points.cpp, for one instruction set. Included several times: no include guard.
 #include "kernels/vec.inl"
+#include "kernels/pool_two.inl"
 
 typedef VecOf<float> Lane;
 constexpr int kLanes = lanes<float>;
@@ -148,39 +149,96 @@ MG_INLINE void read_tile(const float* plane, int64_t height, int64_t width, int6
   }
 }
 
+// The 4 x 4 gradients of a tile, of which 2 x 2 numbers and their places are there.
+MG_INLINE void read_pooled(const float* plane, const uint8_t* place, int64_t height, int64_t width,
+                           int64_t top, int64_t left, float* to, int64_t stride) {
+  for (int part = 0; part < kParts; ++part) {
+    Lane dy[4];
+    MaskOf<float> places[4];
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+      const int64_t y = top + i / 2, x = left + i % 2;
+      const int64_t at = (y * width + x) * kBlock + part * kLanes;
+      const bool inside = y < height && x < width;
+      dy[i] = inside ? load<float>(plane + at) : Lane{};
+      places[i] = inside ? get_places(place + at) : MaskOf<float>{};
+    }
+    both_axes<OfResult>(
+        [&](int y, int x) {
+          const int i = y / 2 * 2 + x / 2;
+          return share_of(dy[i], places[i], y % 2 * 2 + x % 2);
+        },
+        [&](int y, int x, Lane v) {
+          store<float>(to + (y * kSpan + x) * stride + part * kLanes, v);
+        });
+  }
+}
+
 // The values of `count` tiles, first to first + count, of one channel, side by side.
-void data_tiles(const Tiling& g, const float* plane, int64_t first, int64_t count, float* to,
-                int64_t stride) {
+void data_tiles(const Tiling& g, const float* plane, const uint8_t*, int64_t first, int64_t count,
+                float* to, int64_t stride) {
   for (int64_t i = first; i < first + count; ++i, to += kBlock) {
     read_tile<OfData>(plane, g.height, g.width, i / g.across * kTile - g.pad_y,
                       i % g.across * kTile - g.pad_x, to, stride);
   }
 }
-void result_tiles(const Tiling& g, const float* plane, int64_t first, int64_t count, float* to,
-                  int64_t stride) {
+void result_tiles(const Tiling& g, const float* plane, const uint8_t* place, int64_t first,
+                  int64_t count, float* to, int64_t stride) {
   for (int64_t i = first; i < first + count; ++i, to += kBlock) {
-    read_tile<OfResult>(plane, g.out_h, g.out_w, i / g.across * kTile, i % g.across * kTile, to,
-                        stride);
+    const int64_t top = i / g.across * kTile, left = i % g.across * kTile;
+    if (g.pooled) {
+      read_pooled(plane, place, g.out_h / 2, g.out_w / 2, top / 2, left / 2, to, stride);
+    } else {
+      read_tile<OfResult>(plane, g.out_h, g.out_w, top, left, to, stride);
+    }
   }
 }
 
 // Outputs of one filter from their values.
+MG_INLINE void write_tile(const Tiling& g, const Lane (*v)[kTile], int64_t top, int64_t left,
+                          int64_t lane, float* plane) {
+#pragma GCC unroll 4
+  for (int y = 0; y < kTile; ++y) {
+#pragma GCC unroll 4
+    for (int x = 0; x < kTile; ++x) {
+      if (top + y < g.out_h && left + x < g.out_w) {
+        store<float>(plane + ((top + y) * g.out_w + left + x) * kBlock + lane,
+                     g.relu ? relu_of<float>(v[y][x]) : v[y][x]);
+      }
+    }
+  }
+}
+MG_INLINE void write_pooled(const Tiling& g, const Lane (*v)[kTile], int64_t top, int64_t left,
+                            int64_t lane, float* plane, uint8_t* place) {
+#pragma GCC unroll 2
+  for (int y = 0; y < kTile; y += 2) {
+#pragma GCC unroll 2
+    for (int x = 0; x < kTile; x += 2) {
+      Largest best(v[y][x]);
+      best.meet(v[y][x + 1], 1);
+      best.meet(v[y + 1][x], 2);
+      best.meet(v[y + 1][x + 1], 3);
+      if (top + y < g.out_h && left + x < g.out_w) {
+        const int64_t at = ((top + y) / 2 * (g.out_w / 2) + (left + x) / 2) * kBlock + lane;
+        store<float>(plane + at, best.value);
+        put_places(place + at, best.place);
+      }
+    }
+  }
+}
 void write_results(const Tiling& g, const float* from, int64_t stride, float bias, float* plane,
-                   int64_t first, int64_t count) {
+                   uint8_t* place, int64_t first, int64_t count) {
   for (int64_t i = first; i < first + count; ++i, from += kBlock) {
     const int64_t top = i / g.across * kTile, left = i % g.across * kTile;
-    const int64_t rows = g.out_h - top, columns = g.out_w - left;
     for (int part = 0; part < kParts; ++part) {
-      float* at = plane + (top * g.out_w + left) * kBlock + part * kLanes;
+      Lane made[kTile][kTile];
       both_axes<ToResult>(
           [&](int y, int x) {
             return load<float>(from + (y * kSpan + x) * stride + part * kLanes);
           },
-          [&](int y, int x, Lane v) {
-            v += bias;
-            if (g.relu) v = relu_of<float>(v);
-            if (y < rows && x < columns) store<float>(at + (y * g.out_w + x) * kBlock, v);
-          });
+          [&](int y, int x, Lane v) { made[y][x] = v + bias; });
+      if (g.pooled) write_pooled(g, made, top, left, part * kLanes, plane, place);
+      else write_tile(g, made, top, left, part * kLanes, plane);
     }
   }
 }

@@ -110,6 +110,44 @@ def _then(x: np.ndarray, w: np.ndarray, b: np.ndarray, gamma: np.ndarray, beta: 
     return np.maximum((_conv()(x, w, b) - mean) / np.sqrt(var + 1e-3) * gamma + beta + addend, 0)
 
 
+# -- windows of 2 by 2 and their places ----------------------------------------------------------
+
+_PLACES = np.array([[0, 3, 1], [2, 1, 0]], "uint8").reshape(1, 2, 1, 3)
+_TWO = {"kernel": (3, 2), "num_filter": 4, "no_bias": True}
+
+
+def _spread(dy: np.ndarray, place: np.ndarray) -> np.ndarray:
+    """One number after the other."""
+    made = np.zeros((*dy.shape[:2], 2 * dy.shape[2], 2 * dy.shape[3]), dy.dtype)
+    for n, c, y, x in np.ndindex(*dy.shape):
+        row, column = divmod(int(place[n, c, y, x]), 2)
+        made[n, c, 2 * y + row, 2 * x + column] = dy[n, c, y, x]
+    return made
+
+
+def _maxima(x: np.ndarray) -> list[np.ndarray]:
+    n, c, h, w = x.shape
+    windows = x.reshape(n, c, h // 2, 2, w // 2, 2).transpose(0, 1, 2, 4, 3, 5)
+    windows = windows.reshape(n, c, h // 2, w // 2, 4)
+    return [windows.max(-1), windows.argmax(-1).astype("uint8")]
+
+
+_add("_pool_two", [np.arange(48.0).reshape(2, 3, 2, 4) * 7 % 11], second_order=True,
+     reference=lambda x: _maxima(x)[0],
+     bad=[([_r(2, 3, 3, 4)], {}, ShapeError, "with even H and W, got (2, 3, 3, 4)")])
+_add("_pool_two_spread", [_r(1, 2, 1, 3), _PLACES], wrt=(0,), second_order=True, reference=_spread)
+_add("_pool_two_pick", [_r(1, 2, 2, 6), _PLACES], wrt=(0,), second_order=True,
+     bad=[([_r(1, 2, 2, 5), _PLACES], {}, ShapeError, "with even H and W")])
+_add("_conv_pool", [_r(2, 3, 6, 5), _r(4, 3, 3, 2)], _TWO, grad=False,
+     reference=lambda x, w: _maxima(_conv()(x, w)))
+_PLACED = np.arange(32).reshape(2, 4, 2, 2).astype("uint8") * 7 % 4
+_add("_conv_pool_grad_data", [_r(2, 4, 2, 2), _PLACED, _r(4, 3, 3, 2), _r(2, 3, 6, 5)], _TWO,
+     grad=False)
+_add("_conv_pool_grad_weight", [_r(2, 4, 2, 2), _PLACED, _r(2, 3, 6, 5), _r(4, 3, 3, 2)], _TWO,
+     grad=False,
+     reference=lambda dy, place, x, w: np.stack([np.stack([
+         np.einsum("nhw,nchw->c", _spread(dy, place)[:, f], x[:, :, i:i + 4, j:j + 4])
+         for i in range(3) for j in range(2)], -1).reshape(3, 3, 2) for f in range(4)]))
 _add("_conv_fused", [_r(2, 3, 5, 6), _r(4, 3, 3, 3)], {**_TINY, "no_bias": True}, grad=False,
      reference=lambda x, w: _conv()(x, w, np.zeros(4, x.dtype)))
 _add("_conv_fused", [_r(2, 3, 5, 6), _r(4, 3, 3, 3), *[_r(4)] * 4, _r(4, low=0.5), _r(2, 4, 3, 4)],

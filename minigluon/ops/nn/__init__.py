@@ -16,6 +16,7 @@ from . import (
     lrn,
     norm,
     pool,
+    pool_two,
     recurrent,
     rnn,
     softmax,
@@ -25,5 +26,5 @@ from . import (
 
 __all__ = ["activation", "batchnorm", "channel", "conv", "ctc", "deconv", "dense", "displacement",
            "dropout",
-           "embedding", "epilogue", "legacy", "loss", "lrn", "norm", "pool", "recurrent", "rnn",
-           "softmax", "sync", "unfold"]
+           "embedding", "epilogue", "legacy", "loss", "lrn", "norm", "pool", "pool_two",
+           "recurrent", "rnn", "softmax", "sync", "unfold"]
