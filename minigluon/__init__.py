@@ -43,6 +43,7 @@ with _uncollected():
         symbol,
         util,
     )
+    from . import elsewhere as _elsewhere
     from . import npmode as _npmode
     from .attribute import AttrScope
     from .base import MXNetError
@@ -110,6 +111,7 @@ def _symbolic_face(name: str) -> _Any:
 
 ndarray.__getattr__ = _numpy_face  # type: ignore[attr-defined]
 symbol.__getattr__ = _symbolic_face  # type: ignore[attr-defined]
+_sys.meta_path.append(_elsewhere.Finder())
 _npmode.on_load(lambda: __getattr__("numpy"))
 
 

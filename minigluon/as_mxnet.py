@@ -15,8 +15,10 @@ import runpy
 import sys
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
+
+from .elsewhere import names_at
 
 __all__ = ["VERSION", "install", "main"]
 
@@ -43,16 +45,6 @@ class _Top(ModuleType):
         return dir(importlib.import_module(_OURS))
 
 
-# Files of MXNet that scripts import from, and where their names are here.
-_FILES = {
-    "contrib.ndarray": "ndarray.contrib", "contrib.symbol": "symbol.contrib",
-    "gluon.nn.activations": "gluon.nn", "gluon.nn.basic_layers": "gluon.nn",
-    "gluon.nn.conv_layers": "gluon.nn", "io.io": "io", "io.utils": "io", "kvstore.base": "kvstore",
-    "kvstore.kvstore": "kvstore", "ndarray.op": "ndarray", "ndarray.utils": "ndarray",
-    "rnn.io": "rnn", "rnn.rnn": "rnn", "rnn.rnn_cell": "rnn", "symbol.op": "symbol",
-}
-
-
 class _Part(ModuleType):
     """A module of MXNet that is a namespace here (``mxnet.symbol.contrib``), or one room up."""
 
@@ -65,17 +57,6 @@ class _Part(ModuleType):
 
     def __dir__(self) -> list[str]:
         return dir(self._names)
-
-
-def _names(path: str) -> Any:
-    """What stands for MXNet's module `path` where minigluon has no module there; or None."""
-    parent, _, last = _FILES.get(path, path).rpartition(".")
-    try:
-        room = importlib.import_module(f"{_OURS}.{parent}" if parent else _OURS)
-    except ModuleNotFoundError:
-        return None
-    names = getattr(room, last, None)
-    return names if path in _FILES or isinstance(names, SimpleNamespace) else None
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -91,7 +72,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             try:
                 importlib.import_module(f"{_OURS}.{path}")
             except ModuleNotFoundError:
-                if _names(path) is None:
+                if names_at(path) is None:
                     return None
         return importlib.util.spec_from_loader(fullname, self, is_package=True)
 
@@ -99,7 +80,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         if spec.name == "mxnet":
             return _Top("mxnet", f"minigluon, imported as MXNet {VERSION}")
         path = spec.name[len("mxnet."):]
-        names = _names(path)
+        names = names_at(path)
         if names is not None:
             return _Part(spec.name, names)
         module = importlib.import_module(f"{_OURS}.{path}")

@@ -14,7 +14,7 @@ PACKAGE = "minigluon"
 ROOT = Path(__file__).resolve().parents[1] / PACKAGE
 
 LEVELS = (
-    {"base", "context", "name", "attribute", "files", "nest", "npmode"},
+    {"base", "context", "name", "attribute", "files", "nest", "npmode", "elsewhere"},
     {"ops", "device", "codec"},
     {"dispatch"},
     {"graph", "tape"},
@@ -60,7 +60,7 @@ GUESTS = {
 # when it is asked for (zmq), a device at its first use (cupy), rarely used rooms, and what
 # `import mxnet` asks for.
 LAZY = ("__init__.py", "kvstore/__init__.py", "device/__init__.py", "as_mxnet.py",
-        "gluon/__init__.py", "gluon/contrib/__init__.py")
+        "elsewhere.py", "gluon/__init__.py", "gluon/contrib/__init__.py")
 # The compiled parts, and the one file that may load them.
 NATIVE = ("_core", "_onednn")
 NATIVE_DOOR = "device/cpu/native.py"

@@ -43,7 +43,7 @@ def split_data(
 
     Args:
         even_split: complain (ValueError) where the parts cannot have equal size; otherwise the
-            first ones have one sample more than the last.
+            first ones have one sample more than the last, and of few samples some have none.
 
     >>> import minigluon as mx
     >>> [part.shape[0] for part in split_data(mx.nd.zeros((38, 2)), 8, even_split=False)]
@@ -59,11 +59,6 @@ def split_data(
             f"got {batch_axis}"
         )
     size = data.shape[batch_axis]
-    if size < num_slice:
-        raise ArgumentValueError(
-            f"split_data: {size} samples are too few for {num_slice} slices; "
-            "give more data or fewer slices"
-        )
     if even_split and size % num_slice:
         raise ArgumentValueError(
             f"split_data: {size} samples cannot be split evenly into {num_slice} slices along "

@@ -97,7 +97,7 @@ def while_loop(cond: Callable[..., Any], func: Callable[..., Any], loop_vars: An
         if not _truth(cond(*arguments), "the condition"):
             break
         outs, new = func(*arguments)
-        row, out_form = flatten(outs, NDArray, "while_loop output")
+        row, out_form = flatten([] if outs is None else outs, NDArray, "while_loop output")
         rows.append(row)
         fresh, _ = flatten(new, NDArray, "while_loop new loop_vars")
         if len(fresh) != len(leaves):

@@ -1,13 +1,14 @@
 """Index keys: what ``x[key]`` may be, turned into keys NumPy understands."""
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from ..base import ArgumentError
 
-__all__ = ["fit", "index_key", "scalar_view", "whole"]
+__all__ = ["fit", "index_key", "scalar_view", "stays_contiguous", "whole"]
 
 
 def _index_part(part: Any, truths: bool) -> tuple[Any, bool]:
@@ -46,6 +47,21 @@ def index_key(key: Any, truths: bool = False) -> tuple[Any, bool]:
         parts = [_index_part(part, truths) for part in key]
         return tuple(part for part, _ in parts), all(basic for _, basic in parts)
     return _index_part(key, truths)
+
+
+def stays_contiguous(slices: tuple[slice, ...], shape: tuple[int, ...]) -> bool:
+    """Whether one slice for each axis cuts a piece out of memory that has no gaps.
+
+    >>> stays_contiguous((slice(1, 3), slice(None)), (4, 5))
+    True
+    >>> stays_contiguous((slice(1, 3), slice(0, 2)), (4, 5))
+    False
+    """
+    if len(slices) != len(shape):
+        raise ArgumentError(f"expected a slice for each of {len(shape)} axes, got {slices}")
+    strides = [math.prod(shape[axis + 1:]) for axis in range(len(shape))]
+    memory = np.lib.stride_tricks.as_strided(np.empty(1, "b"), shape, strides, writeable=False)
+    return bool(memory[tuple(slices)].flags.c_contiguous)
 
 
 def whole(key: Any, raw: Any) -> Any:

@@ -24,7 +24,7 @@ from ..ops import Operator, attach_methods, find_operator
 from ..ops.storage import Stored, dense_of, fill
 from .backward import run_backward
 from .calls import invoke, nd_call
-from .index import fit, index_key, scalar_view, whole
+from .index import fit, index_key, scalar_view, stays_contiguous, whole
 from .kinds import ArrayBase, enter_class, numpy_class, sparse_class, wrap
 from .words import attach_operators, binary
 
@@ -394,6 +394,17 @@ class NDArray(ArrayBase):  # type: ignore[misc]
         except ValueError as error:
             raise ShapeError(f"assignment x[{key!r}] = value into shape {self.shape}: {error}"
                              ) from error
+
+    _basic_indexing_slice_is_contiguous = staticmethod(stays_contiguous)  # by MXNet's name
+
+    def _slice(self, start: int, stop: int) -> NDArray:
+        return self[start:stop]
+
+    def _at(self, idx: int) -> NDArray:
+        return self[idx]
+
+    def _sync_copyfrom(self, source_array: Any) -> None:
+        self[:] = source_array
 
     # -- in-place arithmetic -------------------------------------------------------------------
 

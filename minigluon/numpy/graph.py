@@ -115,5 +115,5 @@ room = Face(_eager, {
     **{name: _of_numpy(made, getattr(_eager, name)) for name, made in (
         ("zeros", _zeros), ("ones", _ones), ("empty", _zeros), ("full", _full),
         ("arange", _arange), ("linspace", _linspace), ("eye", _eye), ("identity", _identity))},
-    "random": Face(_eager.random, _draws),
+    "random": Face(_eager.random, _draws), "_Symbol": SymbolicArray,
 })

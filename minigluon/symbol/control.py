@@ -199,7 +199,7 @@ def while_loop(cond: Callable[..., Any], func: Callable[..., Any], loop_vars: An
     test.cut([test.result])
     step = _Traced("while_func", spread(func), (leaves, form))
     outs, new = step.result
-    out_leaves, out_form = _parts(outs, "while_loop output")
+    out_leaves, out_form = _parts([] if outs is None else outs, "while_loop output")
     new_leaves, _ = _parts(new, "while_loop new loop_vars")
     if len(new_leaves) != len(leaves):
         raise ArgumentValueError("The length of loop_vars should be consistent during the loop")

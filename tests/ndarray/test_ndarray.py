@@ -323,3 +323,16 @@ def test_an_element_under_numpy_shapes(recording):
     if recording:
         element.backward()
         assert x.grad.asnumpy().tolist() == [[0, 0], [1, 0]]
+
+
+def test_whether_a_piece_stays_contiguous_is_told_as_numpy_tells_it():
+    random = np.random.RandomState(3)
+    for _ in range(300):
+        shape = tuple(int(size) for size in random.randint(1, 5, random.randint(1, 4)))
+        key = tuple(slice(*(None if random.rand() < 0.3 else int(random.randint(-5, 6))
+                            for _ in range(2)), int(random.choice([-2, -1, 1, 1, 2])))
+                    for _ in shape)
+        told = nd.NDArray._basic_indexing_slice_is_contiguous(key, shape)
+        assert told == np.zeros(shape)[key].flags.c_contiguous, (key, shape)
+    with pytest.raises(AssertionError, match="each of 2 axes"):
+        nd.NDArray._basic_indexing_slice_is_contiguous((slice(None),), (3, 4))

@@ -250,3 +250,15 @@ def test_training_batch_norm_in_a_loop_is_refused() -> None:
     assert net(nd.ones((3, 4, 2))).shape == (3, 4, 2)
     with autograd.record(), pytest.raises(mx.base.NotForThisError, match="auxiliary states"):
         net(nd.ones((3, 4, 2)))
+
+
+def test_a_while_loop_may_have_no_outputs() -> None:
+    for nothing in (None, []):
+        outs, last = mx.nd.contrib.while_loop(
+            lambda i: i < 3, lambda i, nothing=nothing: (nothing, i + 1), mx.nd.zeros(1),
+            max_iterations=5)
+        assert outs == [] and last.asscalar() == 3
+        outs, last = mx.sym.contrib.while_loop(
+            lambda i: i < 3, lambda i, nothing=nothing: (nothing, i + 1), mx.sym.var("i"),
+            max_iterations=5)
+        assert outs == [] and last.eval(i=mx.nd.zeros(1))[0].asscalar() == 3
