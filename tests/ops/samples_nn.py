@@ -148,6 +148,16 @@ _add("_conv_pool_grad_weight", [_r(2, 4, 2, 2), _PLACED, _r(2, 3, 6, 5), _r(4, 3
      reference=lambda dy, place, x, w: np.stack([np.stack([
          np.einsum("nhw,nchw->c", _spread(dy, place)[:, f], x[:, :, i:i + 4, j:j + 4])
          for i in range(3) for j in range(2)], -1).reshape(3, 3, 2) for f in range(4)]))
+# the same in blocks of 16 samples, as kernels take them
+_FIVE = {"kernel": (5, 5, 1), "num_filter": 8, "no_bias": True}
+_PLACED = np.arange(512).reshape(1, 8, 2, 2, 16).astype("uint8") * 7 % 4
+_add("_pool_two", [np.arange(128.0).reshape(1, 1, 4, 2, 16) * 7 % 11])
+_add("_pool_two_spread", [_r(1, 8, 2, 2, 16), _PLACED], wrt=(0,))
+_add("_conv_pool", [_r(1, 3, 8, 8, 16), _r(8, 3, 5, 5, 1)], _FIVE, grad=False)
+_add("_conv_pool_grad_data", [_r(1, 8, 2, 2, 16), _PLACED, _r(8, 8, 5, 5, 1), _r(1, 8, 8, 8, 16)],
+     _FIVE, grad=False)
+_add("_conv_pool_grad_weight",
+     [_r(1, 8, 2, 2, 16), _PLACED, _r(1, 3, 8, 8, 16), _r(8, 3, 5, 5, 1)], _FIVE, grad=False)
 _add("_conv_fused", [_r(2, 3, 5, 6), _r(4, 3, 3, 3)], {**_TINY, "no_bias": True}, grad=False,
      reference=lambda x, w: _conv()(x, w, np.zeros(4, x.dtype)))
 _add("_conv_fused", [_r(2, 3, 5, 6), _r(4, 3, 3, 3), *[_r(4)] * 4, _r(4, low=0.5), _r(2, 4, 3, 4)],
