@@ -27,6 +27,7 @@ from .numpy.array import face as _face
 from .numpy.array import lift as _lift
 from .numpy.elementwise import lifted as _lifted
 from .numpy.elementwise import nonzero as _nonzero
+from .ops import decoded as _decoded
 
 # npx's name -> the operator's
 _OPERATORS = {
@@ -92,67 +93,9 @@ def reshape(a: Any, newshape: Any, reverse: bool = False, order: str = "C") -> A
     """
     a = _lifted(a)
     codes = [newshape] if isinstance(newshape, int) else list(newshape)
+    if not isinstance(a, _NDArray):
+        return _face(a)._npx_reshape(a, newshape=tuple(codes), reverse=reverse)
     return a.reshape(_decoded(list(a.shape), codes, reverse))
-
-
-def _decoded(shape: list[int], codes: list[int], reverse: bool) -> tuple[int, ...]:
-    """The sizes that npx.reshape's codes stand for; the codes are MXNet's (``npx.reshape``)."""
-    from_right = reverse
-    if -6 in codes[-2:]:
-        raise ValueError(f"npx.reshape: code -6 splits an axis into the two sizes that follow it, "
-                         f"got {codes}")
-    if from_right:
-        shape = shape[::-1]
-        codes = _reversed_codes(codes)
-    sizes: list[int] = []
-    place = 0
-
-    def next_size() -> int:
-        nonlocal place
-        if place >= len(shape):
-            raise ValueError(f"npx.reshape: the codes ask for more axes than shape {shape} has")
-        place += 1
-        return shape[place - 1]
-
-    at = 0
-    while at < len(codes):
-        code = codes[at]
-        if code == -2:
-            sizes.append(next_size())
-        elif code == -3:
-            if next_size() != 1:
-                raise ValueError(f"npx.reshape: code -3 drops an axis of size 1, got "
-                                 f"{shape[place - 1]} in {shape}")
-        elif code == -4:
-            sizes += shape[place:]
-            place = len(shape)
-        elif code == -5:
-            sizes.append(next_size() * next_size())
-        elif code == -6:
-            whole, first, second = next_size(), codes[at + 1], codes[at + 2]
-            if from_right:
-                first, second = second, first
-            first = whole // second if first == -1 else first
-            second = whole // first if second == -1 else second
-            sizes += [second, first] if from_right else [first, second]
-            at += 2
-        else:
-            sizes.append(code)
-            place += 1
-        at += 1
-    return tuple(sizes[::-1] if from_right else sizes)
-
-
-def _reversed_codes(codes: list[int]) -> list[int]:
-    """The codes from right to left; a -6 stays in front of its two sizes."""
-    groups: list[list[int]] = []
-    at = 0
-    while at < len(codes):
-        width = 3 if codes[at] == -6 else 1
-        groups.append(codes[at:at + width])
-        at += width
-    return [code for group in reversed(groups)
-            for code in ([group[0], group[2], group[1]] if len(group) == 3 else group)]
 
 
 def masked_softmax(data: Any, mask: Any, axis: int = -1, temperature: float = 1.0) -> Any:

@@ -202,17 +202,28 @@ def floor_divide(x1: Any, x2: Any, out: Any = None) -> Any:
     return into(out, found)
 
 
+def _both(x1: Any, x2: Any) -> tuple[Any, Any]:
+    """Two floating arrays, or two Symbols: a number becomes one like the other."""
+    like = next((x for x in (x1, x2) if isinstance(x, Symbol)), None)
+    if like is None:
+        return floating(lifted(x1)), floating(lifted(x2))
+    F = face(like)
+    first, second = (x if isinstance(x, Symbol) else
+                     F._plus_scalar(F.zeros_like(like), scalar=_plain(x)) for x in (x1, x2))
+    return first, second
+
+
 @_enter
 def hypot(x1: Any, x2: Any, out: Any = None) -> Any:
     """The length of the vector (x1, x2)."""
-    x1, x2 = floating(lifted(x1)), floating(lifted(x2))
+    x1, x2 = _both(x1, x2)
     return into(out, face(x1, x2).broadcast_hypot(x1, x2))
 
 
 @_enter
 def arctan2(x1: Any, x2: Any, out: Any = None) -> Any:
     """The angle of the point (x2, x1), in (-pi, pi]."""
-    x1, x2 = floating(lifted(x1)), floating(lifted(x2))
+    x1, x2 = _both(x1, x2)
     return into(out, face(x1, x2)._npi_arctan2(x1, x2))
 
 
@@ -287,13 +298,7 @@ def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None) -> Any:
 def around(x: Any, decimals: int = 0, out: Any = None) -> Any:
     """Rounded to `decimals` places, halves to the even neighbour."""
     x = lifted(x)
-    if decimals == 0:
-        return into(out, face(x).rint(x))
-    scale = 10.0 ** abs(decimals)
-    if decimals > 0:
-        return into(out, FUNCTIONS["rint"](x * scale) / scale)
-    found = FUNCTIONS["rint"](x / scale) * scale
-    return into(out, found if isinstance(x, Symbol) else found.astype(x.dtype, copy=False))
+    return into(out, face(x)._npi_around(x, decimals=decimals))
 
 
 FUNCTIONS["round"] = FUNCTIONS["round_"] = around

@@ -53,14 +53,20 @@ def _identity(n: int, dtype: Any = None, ctx: Any = None) -> Symbol:
     return _sym.eye(n, dtype=dtype)
 
 
-def _placed(name: str, place: Any, scale: Any, size: Any, dtype: Any) -> Symbol:
-    """``place + scale * draw``, of the shape of place and scale where none is asked for."""
-    like = next((each for each in (place, scale) if isinstance(each, Symbol)), None)
+def _drawn(name: str, size: Any, dtype: Any, *parameters: Any) -> Any:
+    """A standard draw, of the shape of the parameters where none is asked for."""
+    like = next((each for each in parameters if isinstance(each, Symbol)), None)
     if size is None and like is not None:
-        drawn = getattr(_sym.random, f"{name}_like")(like + 0 * place + 0 * scale)
+        for each in parameters:
+            like = like + 0 * each
+        drawn = getattr(_sym.random, f"{name}_like")(like)
     else:
         drawn = getattr(_sym.random, name)(shape=shape_of(size), dtype=dtype or "float32")
-    return SymbolicArray(drawn.entries) * scale + place
+    return SymbolicArray(drawn.entries)
+
+
+def _placed(name: str, place: Any, scale: Any, size: Any, dtype: Any) -> Symbol:
+    return _drawn(name, size, dtype, place, scale) * scale + place  # type: ignore[no-any-return]
 
 
 def _normal(loc: Any = 0.0, scale: Any = 1.0, size: Any = None, dtype: Any = None,
@@ -81,6 +87,63 @@ def _randint(low: int, high: int | None = None, size: Any = None, dtype: Any = N
              ctx: Any = None, out: Any = None) -> Symbol:
     low, high = (0, low) if high is None else (low, high)
     return _sym.random.randint(low, high, shape=shape_of(size), dtype=dtype or "int64")
+
+
+# Draws from standard distributions, and with one parameter a, of a number u from (0, 1).
+_STANDARD: dict[str, Callable[[Any], Any]] = {
+    "gumbel": lambda u: -(-u.log()).log(),
+    "logistic": lambda u: (u / (1 - u)).log(),
+    "laplace": lambda u: _eager.where(u < 0.5, (2 * u).log(), -(2 - 2 * u).log()),
+}
+_SHAPED: dict[str, Callable[[Any, Any], Any]] = {
+    "weibull": lambda u, a: (-u.log()) ** (1 / a),
+    "pareto": lambda u, a: u ** (-1 / a) - 1,
+    "power": lambda u, a: u ** (1 / a),
+}
+
+
+def _inner(size: Any, *parameters: Any) -> Any:
+    """Numbers evenly from (0, 1), without the ends, which have no logarithm."""
+    return _drawn("uniform", size, None, *parameters) * (1 - 2e-7) + 1e-7
+
+
+def _by_place(transform: Callable[[Any], Any]) -> Callable[..., Symbol]:
+    def function(loc: Any = 0.0, scale: Any = 1.0, size: Any = None, dtype: Any = None,
+                 ctx: Any = None, out: Any = None) -> Symbol:
+        return transform(_inner(size, loc, scale)) * scale + loc  # type: ignore[no-any-return]
+
+    return function
+
+
+def _by_shape(transform: Callable[[Any, Any], Any]) -> Callable[..., Symbol]:
+    def function(a: Any, size: Any = None, ctx: Any = None, out: Any = None) -> Symbol:
+        return transform(_inner(size, a), a)  # type: ignore[no-any-return]
+
+    return function
+
+
+def _rayleigh(scale: Any = 1.0, size: Any = None, ctx: Any = None, out: Any = None) -> Symbol:
+    return (-2 * _inner(size, scale).log()).sqrt() * scale  # type: ignore[no-any-return]
+
+
+def _lognormal(mean: Any = 0.0, sigma: Any = 1.0, size: Any = None, dtype: Any = None,
+               ctx: Any = None, out: Any = None) -> Symbol:
+    return _placed("normal", mean, sigma, size, dtype).exp()  # type: ignore[no-any-return]
+
+
+def _gamma(shape: float, scale: Any = 1.0, size: Any = None, dtype: Any = None, ctx: Any = None,
+           out: Any = None) -> Symbol:
+    drawn = _sym.random.gamma(shape, 1.0, shape=shape_of(size), dtype=dtype or "float32")
+    return SymbolicArray(drawn.entries) * scale
+
+
+def _chisquare(df: float, size: Any = None, dtype: Any = None, ctx: Any = None) -> Symbol:
+    return _gamma(df / 2, 2.0, size, dtype)
+
+
+def _beta(a: float, b: float, size: Any = None, dtype: Any = None, ctx: Any = None) -> Symbol:
+    first, second = _gamma(a, 1.0, size, dtype), _gamma(b, 1.0, size, dtype)
+    return first / (first + second)  # type: ignore[no-any-return]
 
 
 def _of_numpy(made: Callable[..., Symbol], eager: Any) -> Callable[..., Symbol]:
@@ -110,7 +173,11 @@ class Face:
 _draws = {name: _of_numpy(made, getattr(_eager.random, name)) for name, made in (
     ("normal", _normal), ("uniform", _uniform), ("exponential", _exponential),
     ("randint", _randint), ("rand", lambda *size, **more: _uniform(size=size, **more)),
-    ("randn", lambda *size, **more: _normal(size=size, **more)))}
+    ("randn", lambda *size, **more: _normal(size=size, **more)),
+    ("rayleigh", _rayleigh), ("lognormal", _lognormal), ("gamma", _gamma),
+    ("chisquare", _chisquare), ("beta", _beta),
+    *((name, _by_place(transform)) for name, transform in _STANDARD.items()),
+    *((name, _by_shape(transform)) for name, transform in _SHAPED.items()))}
 room = Face(_eager, {
     **{name: _of_numpy(made, getattr(_eager, name)) for name, made in (
         ("zeros", _zeros), ("ones", _ones), ("empty", _zeros), ("full", _full),

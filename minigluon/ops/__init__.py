@@ -43,6 +43,7 @@ from .custom import OpenOperator
 from .drawing import drawing_functions, zipfian_function
 from .face import BINARY, attach_methods, function, namespace, subspaces
 from .join import split_v2_settings
+from .numpy.recode import decoded
 from .operator import Attrs, Operator, find_operator, operator, registry
 
 # isort: split
@@ -50,6 +51,6 @@ from . import sparse  # hangs on records of all the others
 
 __all__ = [
     "BINARY", "Attrs", "OpenOperator", "Operator", "attach_methods", "attr_key", "attr_text",
-    "drawing_functions", "find_operator", "function", "namespace", "operator", "registry",
-    "split_v2_settings", "subspaces", "zipfian_function",
+    "decoded", "drawing_functions", "find_operator", "function", "namespace", "operator",
+    "registry", "split_v2_settings", "subspaces", "zipfian_function",
 ]

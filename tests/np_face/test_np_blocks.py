@@ -51,6 +51,9 @@ MATRIX = {
     "eye": lambda F, x: F.np.dot(x, F.np.eye(3)) + F.np.dot(x, F.np.identity(3)),
     "linspace": lambda F, x: F.np.linspace(0, 1, 3) + F.np.linspace(0, 2, 3, endpoint=False) * x,
     "draws": lambda F, x: 0 * F.np.random.normal(x, 2) + 0 * F.np.random.uniform(size=(3,)) + x,
+    "npx.reshape": lambda F, x: F.npx.reshape(x, (-2, -6, -1, 3)) * 2,
+    "hypot, arctan2": lambda F, x: F.np.hypot(x, 2) + F.np.arctan2(1, x),
+    "round": lambda F, x: F.np.round(x / 2) + F.np.around(x / 7, 1) + x,
     "draws of integers": lambda F, x: x + F.np.random.randint(2, 3, size=(3,)).astype("float32"),
 }
 SCALAR = {
@@ -173,3 +176,20 @@ def test_new_arrays_of_a_graph_have_the_types_of_eager_ones():
         hybrid.hybridize()
         (a, _), (b, _) = eager(np.array(A)), hybrid(np.array(A))
         assert (a.shape, a.dtype, type(a)) == (b.shape, b.dtype, type(b))
+
+
+@pytest.mark.parametrize(("name", "parameters"), [
+    ("normal", (1, 2)), ("uniform", (-1, 2)), ("exponential", (2,)), ("gumbel", (1, 2)),
+    ("logistic", (1, 2)), ("laplace", (1, 2)), ("rayleigh", (2,)), ("lognormal", (0.1, 0.3)),
+    ("weibull", (2,)), ("pareto", (5,)), ("power", (3,)), ("gamma", (3, 2)), ("chisquare", (3,)),
+    ("beta", (2, 3)),
+])
+def test_draws_in_a_graph_have_the_distribution_of_eager_ones(name, parameters):
+    size = (20000,)
+    block = Block(lambda F, x: getattr(F.np.random, name)(*parameters, size=size) + 0 * x.sum())
+    block.hybridize()
+    drawn = block(np.array(A)).asnumpy()
+    eager = getattr(np.random, name)(*parameters, size=size).asnumpy()
+    quarters = onp.quantile(eager, [0.1, 0.25, 0.5, 0.75, 0.9])
+    spread = quarters[3] - quarters[1]
+    assert abs(onp.quantile(drawn, [0.1, 0.25, 0.5, 0.75, 0.9]) - quarters).max() < 0.1 * spread

@@ -46,6 +46,16 @@ _CONDITION = np.array([[1.0], [0.0]], "float32")
 _add("_npi_where", [_CONDITION, _r(2, 3), _r(3)], {}, wrt=(1, 2), second_order=True,
      reference=lambda c, x, y: np.where(c != 0, x, y),
      bad=[([_CONDITION, _r(2, 3), _r(2)], {}, ShapeError, "cannot be broadcast together")])
+_add("_npi_around", [np.array([0.5, 1.5, -2.5, 0.26], "float32")], {}, grad=False,
+     reference=np.round)
+_add("_npi_around", [_r(2, 3)], {"decimals": 1}, grad=False, reference=lambda x: np.round(x, 1))
+_add("_npx_reshape", [_r(2, 3, 8)], {"newshape": (-2, -6, 1, -1, -1)}, second_order=True,
+     reference=lambda x: x.reshape(2, 1, 3, 8),
+     bad=[([_r(2, 3)], {"newshape": (-3, -2)}, ArgumentValueError, "drops an axis of size 1"),
+          ([_r(2, 3)], {"newshape": (-2, -2, -2)}, ArgumentValueError, "more axes than shape"),
+          ([_r(2, 3)], {"newshape": (4, -1)}, ArgumentValueError, "cannot turn")])
+_add("_npx_reshape", [_r(8, 3, 2)], {"newshape": (-1, -5), "reverse": True},
+     reference=lambda x: x.reshape(8, 6))
 _add("_npi_arctan2", [_r(2, 3, low=0.5), _r(3, low=0.5)], {}, second_order=True,
      reference=np.arctan2,
      bad=[([_r(2), _r(3)], {}, ShapeError, "cannot be broadcast together")])

@@ -7,7 +7,7 @@ import numpy as np
 
 from ...base import ShapeError
 from ..operator import Attrs, operator
-from ..rules import DTypes, Shapes, known
+from ..rules import DTypes, Shapes, known, no_gradient, same_shape
 
 __all__: list[str] = []
 
@@ -44,6 +44,12 @@ def _arctan2_slopes(F: Any, dy: Any, out: Any, lhs: Any, rhs: Any) -> list[Any]:
     part = F.broadcast_div(dy, F.broadcast_add(F.square(lhs), F.square(rhs)))
     return [F._sum_like(F.broadcast_mul(part, rhs), lhs),
             F._sum_like(F.negative(F.broadcast_mul(part, lhs)), rhs)]
+
+
+@operator("_npi_around", infer=same_shape, gradient=no_gradient)
+def around(xp: Any, data: Array, *, decimals: int = 0) -> Array:
+    """Rounded to places behind the point (before it, if negative), halves to the even neighbour."""
+    return xp.round(data, decimals)
 
 
 @operator("_npi_arctan2", infer=_spread, gradient=_arctan2_slopes)
