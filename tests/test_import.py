@@ -49,6 +49,24 @@ def test_import_is_quiet_and_starts_nothing() -> None:
     assert not [name for name in seen["ours"] if ".kvstore.dist" in name or ".device.gpu" in name]
 
 
+COST = """
+import json, sys
+import minigluon
+from minigluon.ops import registry
+print(json.dumps({"modules": sorted(sys.modules),
+                  "read": sum("signature" in vars(op) for op in set(registry.values()))}))
+"""
+
+
+def test_import_leaves_to_later_what_few_programs_need() -> None:
+    """Each of these was 2 to 40 ms of every import; docs/decisions.md has the figures."""
+    seen = json.loads(_fresh(COST).stdout)
+    slow = {"dataclasses", "difflib", "hashlib", "numpy.random", "pathlib", "secrets", "shutil"}
+    rooms = {f"minigluon.{room}" for room in ("image", "io", "module", "numpy", "recordio")}
+    assert (slow | rooms) & set(seen["modules"]) == set()
+    assert seen["read"] < 50  # of the operators' signatures
+
+
 def test_import_writes_no_file_and_opens_no_socket() -> None:
     done = _fresh("import minigluon, os; print(os.listdir('/proc/self/fd'))", "-B")
     plain = _fresh("import os; print(os.listdir('/proc/self/fd'))", "-B")
