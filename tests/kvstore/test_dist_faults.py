@@ -4,6 +4,7 @@ import pickle
 import re
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -272,7 +273,9 @@ assert (a.asnumpy() == kv.num_workers).all()
 def listening_ports(job):
     """The ports this job's scheduler and server listen on."""
     ports = {job.port}
-    ports.add(int(re.search(r"listening at 127\.0\.0\.1:(\d+)", job.text("server 0")).group(1)))
+    said = r"listening at 127\.0\.0\.1:(\d+), for numbers at port (\d+)"
+    ports.update(map(int, re.search(said, job.text("server 0")).groups()))
+    assert len(ports) == 3 and 0 not in ports
     return ports
 
 
@@ -293,6 +296,8 @@ def test_garbage_on_every_port_harms_nothing(tmp_path):
         greeting + ready + b"\x02" + (1 << 40).to_bytes(8, "big"),
         greeting + ready + b"\x00" + bytes([len(bomb)]) + bomb,
         greeting + ready + b"\x02" + len(noise).to_bytes(8, "big") + noise,
+        struct.pack("<4sIIIQQ", b"MGCH", 1, 0, 0, 0, 16 << 20) + noise,
+        struct.pack("<4sI", b"MGCH", 1 << 16) + noise,
     ]
     with Job(ENDLESS, workers=2, servers=1, env={**FAST, "PS_VERBOSE": "1"}) as job:
         job.wait_for("worker 0", "step 5", 40)

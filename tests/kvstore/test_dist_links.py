@@ -52,6 +52,8 @@ class Cluster:
             loop = ServerLoop(transport(), job(Role.SERVER, self.port, workers, servers, rank),
                               time.monotonic)
             loop.port = proxy(loop.port)
+            if loop.bulk:
+                loop.bulk = proxy(loop.bulk)
             self.run(loop)
         self.clients = [Client(job(Role.WORKER, seen, workers, servers, rank), transport())
                         for rank in range(workers)]

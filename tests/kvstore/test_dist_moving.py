@@ -120,8 +120,9 @@ assert max(late) >= 16 or kv.rank
 """
 
 
-def test_workers_may_push_in_any_order_and_write_in_between():
-    with Job(ORDER, workers=2, servers=1, env={"PS_VAN": "shm"}) as job:
+@pytest.mark.parametrize("van", ["shm", "tcp"])
+def test_workers_may_push_in_any_order_and_write_in_between(van):
+    with Job(ORDER, workers=2, servers=1, env={"PS_VAN": van}) as job:
         job.succeed(60)
 
 
@@ -143,8 +144,9 @@ assert kv._repeats._plans[tuple(keys)]._values[0]._memory is not None
 """
 
 
-def test_answers_may_go_to_other_arrays_over_the_memory_of_what_is_pushed():
-    with Job(VIEWS, workers=1, servers=1, env={"PS_VAN": "shm"}) as job:
+@pytest.mark.parametrize("van", ["shm", "tcp"])
+def test_answers_may_go_to_other_arrays_over_the_memory_of_what_is_pushed(van):
+    with Job(VIEWS, workers=1, servers=1, env={"PS_VAN": van}) as job:
         job.succeed(30)
 
 
@@ -190,8 +192,9 @@ assert (out.asnumpy() == 3).all(), out
 """
 
 
-def test_what_is_pushed_twice_stays_until_both_are_added_up():
-    with Job(TWICE, workers=2, servers=1, env={"PS_VAN": "shm"}) as job:
+@pytest.mark.parametrize("van", ["shm", "tcp"])
+def test_what_is_pushed_twice_stays_until_both_are_added_up(van):
+    with Job(TWICE, workers=2, servers=1, env={"PS_VAN": van}) as job:
         job.succeed(40)
 
 

@@ -17,20 +17,23 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .segments import Arena, MapError, map_segment
+import numpy as np
+
+from .segments import Arena, MapError, address_of, map_segment
 from .wire import MAX_FRAME, PACKED, Frame
 
-__all__ = ["Channel", "ChannelError", "inline", "near_address"]
+__all__ = ["MEMBERS", "STRANGERS", "Channel", "ChannelError", "Place", "inline", "near_address"]
 
 _HEAD = struct.Struct("<4sI")
 _ENTRY = struct.Struct("<IIQQ")   # kind, segment, offset, length
 _MAGIC = b"MGCH"
 _INLINE, _SHARED, _SEGMENT, _RELEASE = range(4)
-_MOST = 1 << 16                   # frames of a message
-_READ = 256 << 10
+STRANGERS, MEMBERS = (1, 512), (1 << 16, MAX_FRAME)  # frames of a message, bytes of one
+_READ = 64 << 10
 _IOV = 512
 _WAIT = socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC
 _RIGHTS = socket.CMSG_SPACE(64)
+Place = Callable[[Sequence[Frame], int], tuple[Frame, list[memoryview]] | None]
 
 
 class ChannelError(Exception):
@@ -51,6 +54,17 @@ def inline(frames: Sequence[Frame]) -> bytes:
     return b"".join([_HEAD.pack(_MAGIC, len(frames)), *entries, *frames])
 
 
+def _advance(parts: list[memoryview], count: int) -> None:
+    """So many bytes of these have been filled."""
+    done = 0
+    while count and count >= len(parts[done]):
+        count -= len(parts[done])
+        done += 1
+    del parts[:done]
+    if count:
+        parts[0] = parts[0][count:]
+
+
 class Channel:
     """One end.
 
@@ -59,11 +73,15 @@ class Channel:
         arena: memory that is shared with the other end; None: everything is copied.
         keeps: shared frames are kept until the other end releases them. Not needed where the
             sender knows by an answer that they are not read any more.
+        place: given the frames of a message so far and the length of the next, a long one, tells
+            what shall be taken for that and where its bytes go; None: to memory of its own.
     """
 
-    def __init__(self, sock: socket.socket, arena: Arena | None, keeps: bool) -> None:
+    def __init__(
+        self, sock: socket.socket, arena: Arena | None, keeps: bool, place: Place | None = None
+    ) -> None:
         sock.setblocking(True)  # each call says that it does not wait
-        self.sock, self.arena, self.keeps = sock, arena, keeps
+        self.sock, self.arena, self.keeps, self.place = sock, arena, keeps, place
         self.lent: dict[int, Sequence[Frame]] = {}
         self._lock = threading.Lock()
         self._out: deque[tuple[memoryview, int]] = deque()  # and a descriptor to hand over, or -1
@@ -75,8 +93,9 @@ class Channel:
         self._in = bytearray()
         self._table: list[tuple[int, int, int, int]] | None = None
         self._frames: list[Any] = []
-        self._open_frame: tuple[bytearray, int] | None = None
+        self._open_frame: tuple[Frame, list[memoryview]] | None = None  # and what is still empty
         self._taken = 0                   # messages with shared frames, received
+        self.limits = MEMBERS             # of what is received
 
     # -- sending (any thread) -------------------------------------------------------------------
 
@@ -137,6 +156,16 @@ class Channel:
                 return None
             rest = send()
             return rest is not None and self._write([rest])
+
+    def replace(self, memory: np.ndarray[Any, Any], copy: np.ndarray[Any, Any]) -> None:
+        """What is still to be sent of some memory is sent from a copy: the memory may change."""
+        start, end = address_of(memory), address_of(memory) + memory.nbytes
+        raw = copy.reshape(-1).view(np.uint8).data
+        with self._lock:
+            for i, (view, file) in enumerate(self._out):
+                at = address_of(np.frombuffer(view, np.uint8))
+                if start <= at < end:
+                    self._out[i] = raw[at - start : at - start + len(view)], file
 
     def _write(self, buffers: Sequence[Frame]) -> bool:
         self._out.extend((memoryview(b).cast("B"), -1) for b in buffers if len(b))
@@ -210,12 +239,12 @@ class Channel:
         found: list[tuple[list[Any], int]] = []
         for _ in range(64):
             try:
-                if self._open_frame is not None:
-                    target, filled = self._open_frame
-                    got = self.sock.recv_into(memoryview(target)[filled:], 0, _WAIT)
+                if self._open_frame is not None and self._open_frame[1]:
+                    parts = self._open_frame[1]
+                    got = self.sock.recvmsg_into(parts[:_IOV], 0, _WAIT)[0]
                     if not got:
                         raise ChannelError("connection lost")
-                    self._open_frame = (target, filled + got)
+                    _advance(parts, got)
                     data = b""
                 else:
                     data, rights, _, _ = self.sock.recvmsg(_READ, _RIGHTS, _WAIT)
@@ -245,16 +274,15 @@ class Channel:
         try:
             while True:
                 if self._open_frame is not None:
-                    target, filled = self._open_frame
-                    if filled < len(target):
+                    if self._open_frame[1]:
                         return
-                    self._frames.append(target)
+                    self._frames.append(self._open_frame[0])
                     self._open_frame = None
                 elif self._table is None:
                     if len(view) - at < _HEAD.size:
                         return
                     magic, count = _HEAD.unpack_from(view, at)
-                    if magic != _MAGIC or count > _MOST:
+                    if magic != _MAGIC or count > self.limits[0]:
                         raise ChannelError(f"sent what is no message ({bytes(magic)!r})")
                     end = at + _HEAD.size + count * _ENTRY.size
                     if len(view) < end:
@@ -268,21 +296,33 @@ class Channel:
                 kind, segment, offset, length = self._table[len(self._frames)]
                 if kind != _INLINE:
                     self._frames.append(self._shared(kind, segment, offset, length))
-                elif length > MAX_FRAME:
+                elif length > self.limits[1]:
                     raise ChannelError(f"announces a frame of {length} bytes")
                 elif len(view) - at >= length:
                     self._frames.append(bytes(view[at : at + length]))
                     at += length
                 else:
-                    target = bytearray(length)
-                    have = len(view) - at
-                    target[:have] = view[at:]
-                    at += have
-                    self._open_frame = (target, have)
+                    frame, parts = self._places(length)
+                    rest = view[at:]
+                    for part in parts:
+                        size = min(len(part), len(rest))
+                        part[:size], rest = rest[:size], rest[size:]
+                    _advance(parts, len(view) - at)
+                    at = len(view)
+                    rest.release()
+                    self._open_frame = frame, parts
                     return
         finally:
             view.release()
             del self._in[:at]
+
+    def _places(self, length: int) -> tuple[Frame, list[memoryview]]:
+        """A long frame, and the memory its bytes go to."""
+        placed = self.place(self._frames, length) if self.place is not None else None
+        if placed is not None:
+            return placed
+        frame = np.empty(length, np.uint8).data
+        return frame, [frame]
 
     def _finish(self, found: list[tuple[list[Any], int]]) -> None:
         table, self._table = self._table or [], None
@@ -312,7 +352,7 @@ class Channel:
         if kind != _SHARED:
             raise ChannelError(f"sent an entry of unknown kind {kind}")
         mapped = self._maps.get(segment)
-        if mapped is None or offset + length > len(mapped) or length > MAX_FRAME:
+        if mapped is None or offset + length > len(mapped) or length > self.limits[1]:
             raise ChannelError(
                 f"refers to {offset}+{length} of segment {segment}, which is not there")
         return mapped[offset : offset + length]

@@ -26,7 +26,7 @@ from .link import Closed, Frame, Opened, Received, Transport, allocator, keep_me
 from .messages import SCHEDULER, Message, Node, Role
 from .requests import Answer, Failure, Pending, Requests
 from .transport import ZmqTransport
-from .wire import WireError, decode, encode
+from .wire import WireError, answer_to, decode, encode
 
 __all__ = ["Client"]
 
@@ -35,6 +35,7 @@ _SLACK = 2.0       # the scheduler's own deadlines come first: it knows more
 _VERDICT = 3.0     # how long the scheduler may take to say what happened
 _WINDOW = 1 << 20  # P3: bytes under way for each server
 _NAMED = 1 << 18   # parts in lists that servers know by number, all lists together
+_BULK = 2.0        # seconds for a connection for numbers to stand
 _FORCE = 4.0       # how long a script may fail to notice that the job is over
 
 
@@ -62,6 +63,7 @@ class Client:
             allocate,
             self.transport.lanes,
         )
+        self.transport.place = self._place
         self.delivered = False
         self.step, self.key = 0, ""
         self.barrier_before_exit = False
@@ -69,6 +71,9 @@ class Client:
         self.pid = os.getpid()
         self._nodes: dict[int, Node] = {}
         self._peers: dict[Node, int] = {}
+        self._bulk: dict[Node, int | None] = {}  # connections for numbers; None: given up
+        self._ways: dict[Node, int] = {}         # the connection that requests take
+        self._dialled = 0.0                      # when the latest of them was dialled
         self._standing: set[Node] = set()
         self._ready = threading.Event()
         self._over = threading.Event()
@@ -163,10 +168,14 @@ class Client:
         self, node: Node, message: Message, what: str = "", answer: Answer | None = None,
         failed: Callable[[KVStoreError], None] | None = None,
         buffers: list[np.ndarray[Any, Any]] | None = None, priority: int = 0,
+        place: Callable[[int], tuple[Frame, list[memoryview]] | None] | None = None,
     ) -> Pending:
         """Send a message that will be answered; its `seq` is set here.
 
         Under P3 messages about values leave by priority, most urgent first; others wait for them.
+
+        Args:
+            place: as for `Pending`.
         """
         self.check()
         if self.job.slice and isinstance(message, (say.Push, say.Pull, say.PushPull)):
@@ -175,13 +184,13 @@ class Client:
         else:
             if self.job.slice and node != SCHEDULER:
                 self.drain()
-            peer = self._peers.get(node)
+            peer = self._ways.get(node)
             direct = None
             if peer is not None and node in self._standing and self.transport.direct(peer):
                 direct = functools.partial(self.transport.send, peer)
             make = self.requests.make
-            pending = make(node, message, what, answer, failed, buffers or [], direct)
-            if direct is not None:
+            pending = make(node, message, what, answer, failed, buffers or [], direct, place)
+            if direct is not None and not self.requests.queued:
                 self.check()  # after a failure nobody answers
                 return pending
         self.check()
@@ -208,7 +217,7 @@ class Client:
             answer, failed: as for `request`, for an answer of another form.
         """
         self.check()
-        peer = self._peers.get(node)
+        peer = self._ways.get(node)
         caller = None if peer is None else self.transport.caller(peer)
         if caller is None or node not in self._standing:
             return False
@@ -225,11 +234,16 @@ class Client:
         self.requests.post(node, message)
         self.transport.wake()
 
-    def near(self, node: Node) -> bool:
-        """Whether a node reads what it is sent where it lies, in memory that it shares with us."""
-        peer = self._peers.get(node)
-        return (self.transport.arena is not None and peer is not None
-                and self.transport.direct(peer))
+    def lends(self, node: Node) -> bool:
+        """Whether what a node is sent may be read where it lies until it answers (or `detach`)."""
+        peer = self._ways.get(node)
+        return peer is not None and self.transport.lends(peer)
+
+    def detach(
+        self, node: Node, data: np.ndarray[Any, Any]
+    ) -> np.ndarray[Any, Any] | None:
+        """Have memory back that was sent (`Transport.detach`)."""
+        return self.transport.detach(self._ways[node], data)
 
     def wait(self, pending: Pending) -> Message:
         """The answer; raises what the request failed with. The network thread has the deadline."""
@@ -311,22 +325,37 @@ class Client:
         """Have the network thread call what `keep` returned (any thread)."""
         self._returned.append(release)
 
+    def _place(
+        self, frames: Sequence[Frame], length: int
+    ) -> tuple[Frame, list[memoryview]] | None:
+        """Where a long frame of an answer goes."""
+        seq = answer_to(frames[0]) if len(frames) == 1 else 0
+        return self.requests.place(seq, length) if seq else None
+
     def _dial(self, node: Node, host: str, port: int) -> None:
         peer = self.transport.connect(host, port)
-        self._nodes[peer], self._peers[node] = node, peer
+        self._nodes[peer], self._peers[node], self._ways[node] = node, peer, peer
 
     def _react(self, event: Opened | Closed | Received) -> None:
         node = self._nodes[event.peer]
-        if isinstance(event, Opened):
+        if event.peer != self._peers[node]:
+            self._react_bulk(node, event)
+        elif isinstance(event, Opened):
             self._opened(node)
         elif isinstance(event, Closed):
             self._lost(node, event.reason)
         else:
-            try:
-                message = decode(event.frames).message
-            except WireError as error:
-                self._lost(node, f"sent what is no message ({error})")
-                return
+            self._heard(node, event)
+
+    def _heard(self, node: Node, event: Received) -> None:
+        try:
+            message = decode(event.frames).message
+        except WireError as error:
+            self._lost(node, f"sent what is no message ({error})")
+            return
+        if isinstance(message, say.Attached):
+            self._attached(node, event.peer)
+        else:
             self._received(node, message)
 
     def _opened(self, node: Node) -> None:
@@ -338,17 +367,20 @@ class Client:
                 (job.workers, job.servers),
             )
         else:
-            first = say.Attach(0, self.uid, self.rank, self.job.incarnation)
+            self._narrow(node)
+            first = self._attach()
         self._now(node, first)
         self._standing.add(node)
         for pending in self.requests.again(node):
-            self.transport.send(self._peers[node], pending.frames)
+            # copies: ZeroMQ may read them when those who have lent them have them back
+            self.transport.send(self._peers[node], list(map(bytes, pending.frames)))
+
+    def _attach(self) -> say.Attach:
+        return say.Attach(0, self.uid, self.rank, self.job.incarnation)
 
     def _received(self, node: Node, message: Message) -> None:
         if isinstance(message, say.Roster):
             self._roster(message)
-        elif isinstance(message, say.Attached):
-            self._meet(node)
         elif isinstance(message, say.Abort):
             code = message.code if message.error == "error" else 75
             if message.culprit == self.me:
@@ -370,6 +402,44 @@ class Client:
         if not all(self.transport.direct(self._peers[node]) for node in self.servers):
             keep_memory(128 << 20)  # values come in frames of megabytes
 
+    # A server that is not reached by a Channel is asked for another connection, for numbers: all
+    # requests take it, in order, as long as it stands. If it breaks, or never stands, they take the
+    # first one, and what is not answered is sent again. Only that one tells who is alive.
+
+    def _attached(self, node: Node, peer: int) -> None:
+        """A server knows us at a connection."""
+        bulk = self.members[node].bulk
+        if peer != self._peers[node]:
+            self._ways[node] = peer
+        elif bulk and node in self._meeting and not (
+                node in self._bulk or self.transport.direct(peer)):
+            self._dialled = time.monotonic()
+            self._bulk[node] = dialled = self.transport.connect_bulk(self.members[node].host, bulk)
+            self._nodes[dialled] = node
+            return
+        self._meet(node)
+
+    def _react_bulk(self, node: Node, event: Opened | Closed | Received) -> None:
+        if event.peer != self._bulk.get(node) or self._leaving:
+            return  # of one that was given up, or is not needed any more
+        if isinstance(event, Opened):
+            frames = encode(self._attach(), self.me, self.job.incarnation)
+            self.transport.send(event.peer, frames)
+        elif isinstance(event, Received):
+            self._heard(node, event)
+        elif node in self._standing:
+            self._opened(node)
+        else:
+            self._narrow(node)
+
+    def _narrow(self, node: Node) -> None:
+        """From now on requests to a server take the first connection."""
+        peer = self._bulk.get(node)
+        if peer is not None:
+            self._bulk[node] = None
+            self._ways[node] = self._peers[node]
+            self.transport.disconnect(peer)
+
     def _meet(self, node: Node) -> None:
         self._meeting.discard(node)
         if not self._meeting:
@@ -378,7 +448,7 @@ class Client:
     def _send(self) -> None:
         while (pending := self.requests.next_out()) is not None:
             if pending.node in self._standing:
-                self.transport.send(self._peers[pending.node], pending.frames)
+                self.transport.send(self._ways[pending.node], pending.frames)
 
     def _now(self, node: Node, message: Message) -> None:
         """Send something that has no answer, from the network thread."""
@@ -400,6 +470,10 @@ class Client:
                 if pending.node == SCHEDULER:
                     self.requests.answered(say.Farewell(pending.seq))
         limits = self.job.limits
+        if not self._ready.is_set() and self._bulk and now - self._dialled > _BULK:
+            for node in self._meeting & self._standing:
+                if self._bulk.get(node) is not None:
+                    self._opened(node)
         if not self._ready.is_set() and now - self._began > limits.start + _SLACK:
             self._fail(Failure("timeout", self._start_problem(now), 75))
         if now - self._beat > limits.interval and SCHEDULER in self._standing:

@@ -1,6 +1,7 @@
 """What is under way for a list of keys: who awaits numbers, and arrays that servers may read."""
 from __future__ import annotations
 
+import mmap
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -12,14 +13,18 @@ from ...device.engine import Ticket
 from ...ndarray import NDArray
 from . import messages as say
 from .batches import Arrival
-from .messages import Message
+from .messages import Message, Node
 from .moving import Landing, Release
 from .plans import Array, Plan
 from .record import Record
 from .requests import Pending
-from .segments import Arena, address_of
+from .segments import address_of
+from .wire import MAX_FRAME, Frame
 
 __all__ = ["Answer", "Lent", "awaited"]
+
+_BLANK = memoryview(mmap.mmap(-1, MAX_FRAME)).toreadonly()  # no memory: nobody looks at it
+_BLANK_AT = address_of(np.frombuffer(_BLANK, np.uint8))
 
 
 class Answer:
@@ -50,17 +55,28 @@ class Answer:
         if not self.arrivals:
             return
         assert isinstance(values, say.Values)
-        if len(values.items) != 1:  # the server did not hold these parts as one
-            for target, item in zip(self.targets, values.items, strict=True):
-                _scatter(item.data, [target])
-        elif not self._shown(values.items[0].data):
-            _scatter(values.items[0].data, self.targets)
+        items = values.items
+        if not items or not _blank(items[0].data):  # else they are where they belong
+            if len(items) != 1:  # the server did not hold these parts as one
+                for target, item in zip(self.targets, items, strict=True):
+                    _scatter(item.data, [target])
+            elif not self._shown(items[0].data):
+                _scatter(items[0].data, self.targets)
         if self._landing is not None:
             self._landing.arrived(self._start, self._size)
         for arrival in self.arrivals:
             arrival.left -= 1
             if not arrival.left:
                 arrival.ticket.done()
+
+    def place(self, size: int) -> tuple[Frame, list[memoryview]] | None:
+        """Where bytes can come that are all the numbers of an answer; what decoding reads instead.
+
+        They are overwritten as they come: whoever reads the arrays waits for the whole answer.
+        """
+        if size != sum(target.nbytes for target in self.targets):
+            return None
+        return _BLANK[:size], [target.reshape(-1).view(np.uint8).data for target in self.targets]
 
     def _shown(self, data: Array | None) -> bool:
         return (self._landing is not None and self._keep is not None and data is not None
@@ -107,6 +123,11 @@ def awaited(
     return found
 
 
+def _blank(data: Array | None) -> bool:
+    return (data is not None and data.size > 0
+            and _BLANK_AT <= address_of(data) < _BLANK_AT + len(_BLANK))
+
+
 def _scatter(flat: Any, targets: list[Array]) -> None:
     if core is not None and core.kv_scatter(flat, targets):
         return
@@ -129,13 +150,16 @@ class Lent(Record, frozen=False):
         """Whether the arrays cannot be written yet."""
         return self.answer.reading is not None and not self.pending.ended
 
-    def take_back(self, arena: Arena, others: Iterable[Lent]) -> bool:
-        """Let the arrays be written again: the server goes on reading the pages it knows.
+    def take_back(
+        self, detach: Callable[[Node, Array], Array | None], others: Iterable[Lent]
+    ) -> bool:
+        """Let the arrays be written again: the server goes on with what it was sent.
 
         Args:
+            detach: as `Client.detach`.
             others: later messages; those with the same numbers have the same pages.
         """
-        copy = arena.exchange(self.data) if self.open() else None
+        copy = detach(self.pending.node, self.data) if self.open() else None
         if copy is None:
             return False
         here = address_of(self.data)
@@ -146,8 +170,13 @@ class Lent(Record, frozen=False):
 
     def hold(self, copy: Array) -> None:
         """The pages that the server reads lie in `copy` from now on."""
-        if len(self.pending.frames) == 2:
-            self.pending.frames = [self.pending.frames[0], copy[: self.data.nbytes].data]
+        head, *numbers = self.pending.frames or (b"",)
+        if sum(map(len, numbers)) == self.data.nbytes:
+            raw, at = copy.reshape(-1).view(np.uint8).data, 0
+            for i, frame in enumerate(numbers):
+                numbers[i] = raw[at : at + len(frame)]
+                at += len(frame)
+            self.pending.frames = [head, *numbers]
         reading, self.answer.reading, self.answer.held = self.answer.reading, None, copy
         assert reading is not None
         reading.done()

@@ -61,11 +61,15 @@ class Transport(Protocol):
     """Carries frames. Used by one thread only, except for `wake`.
 
     `arena` makes memory that peers of this host read where it lies; None if they cannot. `lanes`
-    is native code for requests that repeat; None where there is none.
+    is native code for requests that repeat; None where there is none. At port `bulk` connections
+    are taken that carry numbers (0: nowhere). `place`, if it is set before connections are made,
+    tells where the bytes of a long frame go (`channel.Channel`).
     """
 
     arena: Arena | None
     lanes: Any
+    bulk: int
+    place: Callable[[Sequence[Frame], int], tuple[Frame, list[memoryview]] | None] | None
 
     def listen(self, host: str, port: int) -> int:
         """Take connections at an address; port 0 picks one. The port."""
@@ -73,11 +77,26 @@ class Transport(Protocol):
     def connect(self, host: str, port: int) -> int:
         """Dial, for as long as it takes; the number of the connection. `Opened` follows."""
 
+    def connect_bulk(self, host: str, port: int) -> int:
+        """Dial, once, somebody's port for numbers: `Opened` follows, or `Closed`."""
+
+    def disconnect(self, peer: int) -> None:
+        """Give up a connection for numbers."""
+
     def send(self, peer: int, frames: Sequence[Frame]) -> bool:
         """Hand over frames without waiting; False if the connection is gone."""
 
     def release(self, event: Received) -> None:
         """The frames of an event are not needed any more (only an end that dials has to say so)."""
+
+    def lends(self, peer: int) -> bool:
+        """Whether memory that is being sent to this peer can be had back by `detach`."""
+
+    def detach(self, peer: int, data: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
+        """Make memory that was sent free to change, whatever the peer has read of it (any thread).
+
+        What it reads instead; None, and nothing done, if that cannot be.
+        """
 
     def direct(self, peer: int) -> bool:
         """Whether `send` to this peer may be called from any thread."""

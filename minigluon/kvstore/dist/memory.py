@@ -4,6 +4,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from .link import Closed, Event, Frame, Opened, Received
 from .record import Record, field
@@ -33,7 +34,8 @@ class MemoryTransport:
     """A Transport whose connections are queues; see `link.Transport`."""
 
     def __init__(self, network: MemoryNetwork) -> None:
-        self.network, self.arena, self.lanes = network, None, None
+        self.network, self.arena, self.lanes, self.bulk = network, None, None, 0
+        self.place = None
         self._events: deque[Event] = deque()
         self._ready = threading.Event()
         self._ends: dict[int, tuple[MemoryTransport, int]] = {}
@@ -70,6 +72,20 @@ class MemoryTransport:
 
     def release(self, event: Received) -> None:
         """Nothing is lent here."""
+
+    def lends(self, peer: int) -> bool:
+        """What is sent lies in the other end's queue, as it is."""
+        return False
+
+    def detach(self, peer: int, data: Any) -> None:
+        """Never asked for."""
+
+    def connect_bulk(self, host: str, port: int) -> int:
+        """There is one way only."""
+        raise NotImplementedError("a memory network has no ports for numbers")
+
+    def disconnect(self, peer: int) -> None:
+        """Nothing was dialled for numbers."""
 
     def direct(self, peer: int) -> bool:
         """Only one thread may send."""

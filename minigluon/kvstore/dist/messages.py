@@ -99,7 +99,10 @@ BUNDLE = 1 << 31  # an item with such a key stands for the parts that a `Bundle`
 
 
 class Member(Record):
-    """One process of the job as the scheduler's roster knows it (`port` 0: it does not listen)."""
+    """One process of the job as the scheduler's roster knows it (`port` 0: it does not listen).
+
+    At port `bulk`, if it is not 0, it takes connections that carry numbers.
+    """
 
     role: Role
     rank: int
@@ -108,6 +111,7 @@ class Member(Record):
     pid: int
     uid: str
     incarnation: int = 0
+    bulk: int = 0
 
     @property
     def node(self) -> Node:
@@ -211,6 +215,7 @@ class Register(Message):
     uid: str = ""
     incarnation: int = 0
     expects: tuple[int, int] = (0, 0)
+    bulk: int = 0
 
 
 class Roster(Message):

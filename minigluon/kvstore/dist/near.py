@@ -1,4 +1,4 @@
-"""Connections by Channels, to processes of the same host by Unix sockets."""
+"""Connections by Channels: to processes of the same host by Unix sockets, in bulk by TCP."""
 from __future__ import annotations
 
 import contextlib
@@ -11,11 +11,15 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from .auth import ClientHandshake, Gate
-from .channel import Channel, ChannelError, near_address
+from .channel import MEMBERS, STRANGERS, Channel, ChannelError, Place, near_address
 from .link import Closed, Event, Frame, Opened, Received
 from .segments import Arena
 
-__all__ = ["Hub", "Near", "dial_near", "listen_near", "uid_of"]
+__all__ = ["Hub", "Near", "dial_bulk", "dial_near", "listen_bulk", "listen_near", "tune",
+           "uid_of"]
+
+_HANDSHAKE = 10.0    # seconds
+
 
 class Hub(Protocol):
     """What a connection needs of the transport it belongs to."""
@@ -23,6 +27,7 @@ class Hub(Protocol):
     token: bytes
     arena: Arena | None
     lanes: Any
+    place: Place | None
     gate: Gate
     epoll: select.epoll
     descriptors: set[int]
@@ -45,17 +50,21 @@ class Near:
     Args:
         hub: the transport it belongs to.
         peer: its number there.
-        sock: the socket.
+        sock: the socket: a Unix one to a process of this host, or TCP.
         dialled: this end has dialled.
     """
 
     def __init__(self, hub: Hub, peer: int, sock: socket.socket, dialled: bool) -> None:
         self.hub, self.peer, self.dialled = hub, peer, dialled
         self.sock = sock
+        self.local = sock.family == socket.AF_UNIX
         self.descriptor = sock.fileno()
-        self.channel = Channel(sock, hub.arena, keeps=not dialled)
+        arena = hub.arena if self.local else None
+        self.channel = Channel(sock, arena, not dialled, hub.place)
+        self.channel.limits = STRANGERS
         self.identity = b"near-%d" % peer
         self.open = False
+        self.until = time.monotonic() + _HANDSHAKE  # strangers have no longer
         self.problem = "it answers, but not as a minigluon process would"
         hub.descriptors.add(self.descriptor)
         self.writing = False
@@ -97,7 +106,7 @@ class Near:
 
     def _ready(self, events: list[Event]) -> None:
         lanes = self.hub.lanes
-        if lanes is None or not (self.open and self.dialled):
+        if lanes is None or not (self.open and self.dialled and self.local):
             self._read(events)
         elif lanes.hold():  # else a thread that waits is reading; what it leaves comes later
             try:
@@ -138,12 +147,13 @@ class Near:
         if self.shake.refused:
             self._end(f"refused: {self.shake.refused}", events)
         elif self.shake.welcome:
-            if self.hub.lanes is not None:
+            if self.hub.lanes is not None and self.local:
                 self.hub.lanes.add(self.descriptor)
             self._opened(events)
 
     def _opened(self, events: list[Event]) -> None:
         self.open = True
+        self.channel.limits = MEMBERS
         events.append(Opened(self.peer))
 
     def _end(self, reason: str, events: list[Event]) -> None:
@@ -151,6 +161,10 @@ class Near:
         self.close(0.0)
         if seen:
             events.append(Closed(self.peer, reason))
+
+    def late(self, now: float) -> bool:
+        """Whether somebody who has dialled does not prove to be of this job."""
+        return not self.open and not self.dialled and now > self.until
 
     def close(self, linger: float) -> None:
         """Close; what was sent may take that many seconds to go out."""
@@ -160,7 +174,7 @@ class Near:
         self.open = False
         self.hub.near.pop(self.peer, None)
         self.hub.blocked.discard(self)
-        if self.hub.lanes is not None:
+        if self.hub.lanes is not None and self.local:
             self.hub.lanes.remove(self.descriptor)
         self.hub.unwatch_file(self.descriptor)
         self.hub.descriptors.discard(self.descriptor)
@@ -198,3 +212,35 @@ def listen_near(host: str, port: int) -> socket.socket | None:
         return None  # no abstract names here: everybody comes over TCP
     listener.setblocking(False)
     return listener
+
+
+def listen_bulk(host: str) -> socket.socket:
+    """A TCP socket at a free port, for connections that carry numbers."""
+    listener = socket.create_server((host, 0), family=_family(host), backlog=128)
+    listener.setblocking(False)
+    return listener
+
+
+def dial_bulk(host: str, port: int, heartbeat: float) -> socket.socket:
+    """A TCP connection on its way to host:port; if it fails, so does the first read.
+
+    Args:
+        heartbeat: seconds without an acknowledgement after which it is closed.
+    """
+    sock = socket.socket(_family(host), socket.SOCK_STREAM)
+    tune(sock, heartbeat)
+    sock.setblocking(False)
+    sock.connect_ex((host, port))
+    return sock
+
+
+def tune(sock: socket.socket, heartbeat: float) -> None:
+    """Send at once, and notice when nobody is there. The system sees to the buffers' sizes."""
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * heartbeat))
+
+
+def _family(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET

@@ -171,6 +171,8 @@ class Loop:
                 uid = self._introduced(event.peer, message)
             elif uid in self.senders and envelope.sender.role != self._role_of(uid):
                 raise WireError(f"wire: {envelope.sender} speaks over the connection of another")
+            elif isinstance(message, say.Attach) and message.uid == uid:
+                self.bind(event.peer, uid)  # of several connections it goes on with this one
         except WireError as error:
             self._banish(event.peer, uid, str(error))
             return
@@ -341,7 +343,8 @@ class ServerLoop(Loop):
         self.began = self.beat = clock()
         self._host = listen_host(job)
         self.port = transport.listen(self._host, 0)
-        self.log("info", f"listening at {self._host}:{self.port}")
+        self.bulk = transport.bulk
+        self.log("info", f"listening at {self._host}:{self.port}, for numbers at port {self.bulk}")
         self.scheduler = transport.connect(resolve(job.host, "the scheduler"), job.port)
         self.bind(self.scheduler, "scheduler")
         self.early: list[tuple[Message, str]] = []
@@ -362,7 +365,7 @@ class ServerLoop(Loop):
             self.bind(peer, "scheduler")
             register = say.Register(
                 0, Role.SERVER, self.job.wanted, self._host, self.port, os.getpid(), self.uid,
-                self.job.incarnation, (self.job.workers, self.job.servers),
+                self.job.incarnation, (self.job.workers, self.job.servers), self.bulk,
             )
             self.transport.send(peer, encode(register, self.me))
 

@@ -102,7 +102,8 @@ class Repeats:
                 message = kind(0, (item,))  # type: ignore[call-arg]
                 with self._lending:
                     pending = client.request(
-                        flat.server, message, what, answer, answer.failed, buffers)
+                        flat.server, message, what, answer, answer.failed, buffers,
+                        place=answer.place)
                     if answer.reading is not None and item.data is not None:
                         self._lent.append(
                             Lent(time.monotonic(), plan, answer, item.data, pending))
@@ -138,7 +139,7 @@ class Repeats:
     ) -> list[bool]:
         """For each message, whether its numbers may be read where they lie until it is answered."""
         client = self.store._client
-        lends = plan.late < _MOST_LATE and all(client.near(flat.server) for flat in plan.flats)
+        lends = plan.late < _MOST_LATE and all(client.lends(flat.server) for flat in plan.flats)
         if lends and plan.late:
             plan.late -= 1
         if not lends and (outs is None or outs[0] is not values[0]):
@@ -172,9 +173,7 @@ class Repeats:
         try:
             while self._lent and now - self._lent[0].since > _PATIENCE:
                 lent = self._lent.popleft()
-                arena = self.store._client.transport.arena
-                assert arena is not None  # where there is none nothing is lent
-                if lent.take_back(arena, self._lent) and lent.plan not in late:
+                if lent.take_back(self.store._client.detach, self._lent) and lent.plan not in late:
                     late.append(lent.plan)
         finally:
             self._lending.release()

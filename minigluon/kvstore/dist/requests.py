@@ -60,6 +60,7 @@ class Pending(Record, frozen=False):
         failed: called in the network thread if there will be none.
         buffers: memory the frames refer to, to be reused afterwards.
         direct: it left at once, whatever was queued.
+        place: what to take for a frame of the answer so long, and where its bytes go; None: no way.
     """
 
     node: Node
@@ -73,6 +74,7 @@ class Pending(Record, frozen=False):
     size: int = 0
     warned: bool = False
     direct: bool = False
+    place: Callable[[int], tuple[Frame, list[memoryview]] | None] | None = None
     reply: Message | None = None
     error: KVStoreError | None = None
     ended: bool = False
@@ -129,26 +131,25 @@ class Requests:
         self, node: Node, message: Message, what: str, answer: Answer | None,
         failed: Callable[[KVStoreError], None] | None, buffers: list[Buffer],
         direct: Callable[[Sequence[Frame]], bool] | None = None,
+        place: Callable[[int], tuple[Frame, list[memoryview]] | None] | None = None,
     ) -> Pending:
         """A new request, on its way out; nothing happens if there has been a failure.
 
-        `direct` sends it at once; without, the network thread does (`next_out`).
+        `direct` sends it at once, if it can; else the network thread does (`next_out`).
         """
         with self._making:  # numbers must leave in order
             self._seq += 1
             frames = self.encode(message.changed(seq=self._seq))
             pending = Pending(
                 node, self._seq, what or type(message).__name__, frames, time.monotonic(), answer,
-                failed, buffers, sum(map(len, frames)), direct=True,
+                failed, buffers, sum(map(len, frames)), direct=True, place=place,
             )
             with self._changed:
                 if self.failure is None:
                     self._pending[pending.seq] = pending
                     self._size += pending.size
-                    if direct is None:
+                    if direct is None or not direct(frames):  # it may just have been closed
                         self._outbox.append(pending)
-                    else:
-                        direct(frames)
         return pending
 
     def call(
@@ -174,6 +175,11 @@ class Requests:
                     del self._pending[seq]
                     return False
         return True
+
+    @property
+    def queued(self) -> bool:
+        """Whether something is to be sent by the network thread."""
+        return bool(self._outbox)
 
     def _reap(self) -> None:
         """Take note of what has been completed by native code (under the lock)."""
@@ -272,6 +278,11 @@ class Requests:
         with self._changed:
             self._outbox = deque(p for p in self._outbox if p.node != node or not p.seq)
             return [p for p in self._pending.values() if p.node == node]
+
+    def place(self, seq: int, size: int) -> tuple[Frame, list[memoryview]] | None:
+        """Where the numbers of an answer go (`Pending.place`)."""
+        pending = self._pending.get(seq)
+        return None if pending is None or pending.place is None else pending.place(size)
 
     def oldest(self) -> Pending | None:
         """The request that has waited the longest."""

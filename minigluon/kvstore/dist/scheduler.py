@@ -159,7 +159,8 @@ class SchedulerState:
             free = iter([rank for rank in range(len(ours) + len(taken)) if rank not in taken])
             for uid, r in ours.items():
                 rank = r.wanted if r.wanted >= 0 else next(free)
-                members[uid] = Member(role, rank, r.host, r.port, r.pid, uid, r.incarnation)
+                members[uid] = Member(
+                    role, rank, r.host, r.port, r.pid, uid, r.incarnation, r.bulk)
         return members
 
     def _roster(self, uid: str) -> Send:

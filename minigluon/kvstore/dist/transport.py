@@ -13,6 +13,7 @@ ROUTER, ZeroMQ does not say whose connection broke, so after each broken one all
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import select
 import socket
@@ -21,16 +22,17 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import zmq
 import zmq.utils.garbage  # now: its exit handler must be there before ours, to run after it
 
 from ...base import KVStoreError
 from ...device.cpu.native import core
 from .auth import ClientHandshake, Gate
-from .channel import Channel
+from .channel import Channel, Place
 from .forms import NUMBER_AT
 from .link import Closed, Event, Frame, Opened, Received
-from .near import Near, dial_near, listen_near, uid_of
+from .near import Near, dial_bulk, dial_near, listen_bulk, listen_near, tune, uid_of
 from .segments import Arena, available
 from .wire import MAX_FRAME
 
@@ -40,6 +42,7 @@ _PROBE = b"."                           # a frame that means nothing
 _PROBE_AFTER = (0.0, 0.02, 0.1, 0.3, 1.0)
 _REDIAL = 1.0
 _BATCH = 64
+_STRANGERS = 256                        # connections that have not proved anything yet
 _Socket = zmq.Socket[bytes]
 
 
@@ -142,7 +145,9 @@ class ZmqTransport:
         self.token, self.van = token, van
         self.arena = Arena() if available() and van in ("", "shm") else None
         self.near: dict[int, Near] = {}
-        self._listener: socket.socket | None = None
+        self._listeners: list[socket.socket] = []
+        self.bulk = 0
+        self.place: Place | None = None
         self.heartbeat = heartbeat
         self.linger = 0.0
         self.descriptors: set[int] = set()
@@ -243,22 +248,32 @@ class ZmqTransport:
         endpoint = bytes(router.getsockopt(zmq.LAST_ENDPOINT)).rstrip(b"\0").decode()
         found = int(endpoint.rpartition(":")[2])
         if not port and self.van != "tcp":
-            self._listener = listen_near(host, found)
-            if self._listener is not None:
-                self.descriptors.add(self._listener.fileno())
-                self.watch_file(self._listener.fileno(), self._accept)
+            self._listen(listen_near(host, found))
+        if not port:
+            listener = listen_bulk(host)
+            self._listen(listener)
+            self.bulk = int(listener.getsockname()[1])
         return found
 
-    def _accept(self, events: list[Event]) -> None:
-        assert self._listener is not None
+    def _listen(self, listener: socket.socket | None) -> None:
+        if listener is not None:
+            self._listeners.append(listener)
+            self.descriptors.add(listener.fileno())
+            self.watch_file(listener.fileno(), functools.partial(self._accept, listener))
+
+    def _accept(self, listener: socket.socket, events: list[Event]) -> None:
         try:
-            sock, _ = self._listener.accept()
+            sock, _ = listener.accept()
         except (BlockingIOError, InterruptedError, ConnectionError):
             return
-        if uid_of(sock) != os.getuid():
+        local = sock.family == socket.AF_UNIX
+        strangers = sum(not near.open and not near.dialled for near in self.near.values())
+        if (local and uid_of(sock) != os.getuid()) or strangers >= _STRANGERS:
             self.gate.refused += 1
             sock.close()
             return
+        if not local:
+            tune(sock, self.heartbeat)
         self._count += 1
         self.near[self._count] = Near(self, self._count, sock, dialled=False)
 
@@ -271,6 +286,19 @@ class ZmqTransport:
         else:
             self._dials[self._count] = _Dial(self, self._count, host, port)
         return self._count
+
+    def connect_bulk(self, host: str, port: int) -> int:
+        """Dial a port for numbers; it may turn out `Closed`."""
+        self._count += 1
+        sock = dial_bulk(host, port, self.heartbeat)
+        self.near[self._count] = Near(self, self._count, sock, dialled=True)
+        return self._count
+
+    def disconnect(self, peer: int) -> None:
+        """Give up a connection for numbers."""
+        near = self.near.get(peer)
+        if near is not None:
+            near.close(0.0)
 
     def problem(self, peer: int) -> str:
         """Why a dialled connection does not stand yet."""
@@ -291,13 +319,30 @@ class ZmqTransport:
     def caller(self, peer: int) -> Callable[..., bool] | None:
         """What sends requests whose form is known, and answers, without Python (`lanes.cpp`)."""
         near = self.near.get(peer)
-        return None if self.lanes is None or near is None or not near.open else near.call
+        if self.lanes is None or near is None or not (near.open and near.local):
+            return None
+        return near.call
 
     def release(self, event: Received) -> None:
         """The frames of an event are not needed any more."""
         near = self.near.get(event.peer)
         if near is not None and event.number and near.dialled:
             near.channel.release(event.number)
+
+    def lends(self, peer: int) -> bool:
+        """Whether `detach` can be asked for."""
+        return peer in self.near
+
+    def detach(self, peer: int, data: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
+        """Have what was sent be read from other memory from now on: the copy, if there can be."""
+        near = self.near.get(peer)
+        if near is None:
+            return None
+        if near.channel.arena is not None:
+            return near.channel.arena.exchange(data)
+        copy = data.copy()
+        near.channel.replace(data, copy)
+        return copy
 
     def direct(self, peer: int) -> bool:
         """Whether `send` to this peer may be called from any thread."""
@@ -322,6 +367,9 @@ class ZmqTransport:
         if self._probes and self._probes[0] <= now:
             self._probes = [at for at in self._probes if at > now]
             self._probe(events)
+        for near in [near for near in self.near.values() if near.late(now)]:
+            self.gate.refused += 1
+            near.close(0.0)
         for dial in list(self._dials.values()):
             if dial.give_up is not None and now > dial.give_up:
                 dial.give_up = None
@@ -331,8 +379,9 @@ class ZmqTransport:
     def end(self, peer: int) -> Channel | None:
         """This end of the connection to a process of the same host, if it is quiet."""
         near = self.near.get(peer)
-        quiet = near is not None and near.open and near.channel.clean and near.channel.idle
-        return near.channel if near is not None and quiet else None
+        if near is None or not (near.open and near.local):
+            return None
+        return near.channel if near.channel.clean and near.channel.idle else None
 
     def repeat(self, rounds: Any) -> None:
         """From now on, `poll` does such rounds while nothing else comes (None: no more)."""
@@ -377,8 +426,8 @@ class ZmqTransport:
         self.linger = linger
         for near in list(self.near.values()):
             near.close(linger)
-        if self._listener is not None:
-            self._listener.close()
+        for listener in self._listeners:
+            listener.close()
         for dial in self._dials.values():
             dial.drop()
         self._dials.clear()

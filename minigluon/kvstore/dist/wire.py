@@ -30,9 +30,10 @@ from . import messages as say
 from .messages import Item, Message, Node, Role
 from .record import Record
 
-__all__ = ["FRAME", "MAX_FRAME", "SEQ_AT", "VERSION", "Envelope", "WireError", "decode", "encode"]
+__all__ = ["FRAME", "MAX_FRAME", "SEQ_AT", "VERSION", "Envelope", "WireError", "answer_to",
+           "decode", "encode"]
 
-VERSION = 3              # raise it with every change of a message that old processes cannot read
+VERSION = 4              # raise it with every change of a message that old processes cannot read
 FRAME = 4 << 20          # a raw frame is at most this long
 MAX_FRAME = 16 << 20     # no frame of any kind may be longer (the transport refuses it unread)
 PACKED = 32 << 10        # arrays below this share a frame
@@ -42,6 +43,7 @@ ALIGN = 64
 _MAGIC = b"MGLN"
 _HEADER = struct.Struct("<4sHBBiIQIIII")
 SEQ_AT = struct.calcsize("<4sHBBiI")  # where in frame 0 a request's number is
+_KIND_AT = struct.calcsize("<4sH")
 _ITEM = struct.Struct("<IIBBHIQQQQ")
 _FLAG_PICKLED = 1
 _NO_DATA = 0xFFFFFFFF
@@ -177,6 +179,14 @@ def _plain(value: Any) -> Any:
 
 
 # -- decoding -----------------------------------------------------------------------------------
+
+
+def answer_to(frame: Frame) -> int:
+    """Which request the values are for that this header announces; 0 if it is another one."""
+    kind = say.Values.kind
+    if len(frame) < _HEADER.size or frame[:4] != _MAGIC or frame[_KIND_AT] != kind:
+        return 0
+    return int.from_bytes(frame[SEQ_AT : SEQ_AT + 8], "little")
 
 
 def decode(frames: Sequence[Frame]) -> Envelope:
