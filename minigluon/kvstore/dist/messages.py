@@ -183,6 +183,15 @@ class Item(Record):
     data: np.ndarray[Any, Any] | None = None
     codec: int = 0
 
+    def __init__(self, key: int, part: int, start: int, stop: int, dtype: str,
+                 shape: tuple[int, ...], data: np.ndarray[Any, Any] | None = None,
+                 codec: int = 0) -> None:
+        # written out, as a step makes some for each key on both sides: half of Record's time
+        values = self.__dict__
+        values["key"], values["part"], values["start"], values["stop"] = key, part, start, stop
+        values["dtype"], values["shape"] = dtype, shape
+        values["data"], values["codec"] = data, codec
+
     def holding(self, data: np.ndarray[Any, Any] | None) -> Item:
         """The same with these numbers."""
         return Item(self.key, self.part, self.start, self.stop, self.dtype, self.shape, data,
