@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..base import ArgumentValueError, ShapeError
+from ..npmode import is_np_shape
 from .attrs import Shape
 from .operator import Attrs, MaybeShape, operator
 from .rules import Shapes, follow_dtype, known, merge_shapes, reshape_back, size_of
@@ -95,6 +96,8 @@ def _reshape_target(source: Sequence[int], attrs: Attrs) -> tuple[int, ...]:
         return _reshaped(source, attrs["shape"], attrs["reverse"])
     if attrs["target_shape"]:
         return _legacy(source, attrs["target_shape"], attrs["keep_highest"])
+    if is_np_shape() and size_of(source) == 1:
+        return ()
     raise ArgumentValueError("shape: expected sizes or codes, got ()")
 
 

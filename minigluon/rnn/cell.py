@@ -55,7 +55,7 @@ def as_steps(length: int, inputs: Any, layout: str) -> tuple[list[Symbol], int]:
     return steps, axis
 
 
-def as_one(inputs: Any, layout: str, given: str | None = None) -> Symbol:
+def as_one(inputs: Any, layout: str, given: str | None = None, name: str | None = None) -> Symbol:
     """One sequence in `layout`, from a list of steps or from one that is in layout `given`."""
     axis = layout.find("T")
     if isinstance(inputs, Symbol) and len(inputs) == 1:
@@ -64,7 +64,8 @@ def as_one(inputs: Any, layout: str, given: str | None = None) -> Symbol:
             inputs = F.swapaxes(inputs, dim1=axis, dim2=other)
         whole: Symbol = inputs
         return whole
-    joined: Symbol = F.concat(*[F.expand_dims(step, axis=axis) for step in inputs], dim=axis)
+    joined: Symbol = F.concat(*[F.expand_dims(step, axis=axis) for step in inputs], dim=axis,
+                              name=name)
     return joined
 
 

@@ -142,7 +142,8 @@ class BidirectionalCell(_Cells):
             F.Concat(*as_pair, dim=1, name=f"{self._output_prefix}t{place}")
             for place, as_pair in enumerate(zip(_listed(outs, length, axis),
                                                 _listed(backs, length, axis)[::-1], strict=True))]
-        merged = as_one(outputs, layout) if merge_outputs else outputs
+        merged = as_one(outputs, layout, name=f"{self._output_prefix}out") if merge_outputs else (
+            outputs)
         return merged, [*left_states, *right_states]
 
 

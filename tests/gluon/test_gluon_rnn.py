@@ -531,3 +531,12 @@ def test_what_cannot_be_is_said() -> None:
             call()
     with pytest.raises(TypeError, match="states"):
         cell(x[:, 0])
+
+
+def test_variational_dropout_gives_one_array_unless_told() -> None:
+    x = nd.ones((2, 3, 4))
+    for settings, merge, kind in [({}, None, nd.NDArray), ({"drop_inputs": 0.5}, None, nd.NDArray),
+                                  ({}, False, list), ({"drop_states": 0.5}, None, list)]:
+        cell = contrib.VariationalDropoutCell(rnn.RNNCell(5), **settings)
+        cell.initialize()
+        assert isinstance(cell.unroll(3, x, merge_outputs=merge)[0], kind)

@@ -336,3 +336,14 @@ def test_whether_a_piece_stays_contiguous_is_told_as_numpy_tells_it():
         assert told == np.zeros(shape)[key].flags.c_contiguous, (key, shape)
     with pytest.raises(AssertionError, match="each of 2 axes"):
         nd.NDArray._basic_indexing_slice_is_contiguous((slice(None),), (3, 4))
+
+
+def test_under_np_shape_one_element_may_lose_its_axes():
+    with mx.util.np_shape():
+        x = nd.ones((1, 1))
+        assert x.reshape(()).shape == nd.reshape(x, shape=()).shape == ()
+        assert mx.sym.reshape(mx.sym.var("a"), shape=()).infer_shape(a=(1,))[1] == [()]
+        with pytest.raises(mx.MXNetError):
+            nd.ones((2,)).reshape(())
+    with pytest.raises(mx.MXNetError, match="sizes or codes"):
+        x.reshape(())

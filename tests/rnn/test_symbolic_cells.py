@@ -74,6 +74,9 @@ def test_names_are_those_of_mxnet():
     outputs, _ = rnn.BidirectionalCell(rnn.GRUCell(3, "l_"), rnn.GRUCell(3, "r_"),
                                        output_prefix="rnn_bi_").unroll(2, sym.Variable("x"))
     assert [out.list_outputs() for out in outputs] == [["rnn_bi_t0_output"], ["rnn_bi_t1_output"]]
+    both = rnn.BidirectionalCell(rnn.GRUCell(3, "l_"), rnn.GRUCell(3, "r_"))
+    merged, _ = both.unroll(2, sym.Variable("x"), merge_outputs=True)
+    assert merged.list_outputs() == ["bi_out_output"]
 
 
 def test_states_as_inputs_and_shared_weights():

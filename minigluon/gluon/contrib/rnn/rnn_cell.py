@@ -115,6 +115,14 @@ class VariationalDropoutCell(ModifierCell):
         return (f"{type(self).__name__}(p_out = {self.drop_outputs}, "
                 f"p_state = {self.drop_states})")
 
+    def unroll(self, length: int, inputs: Any, begin_state: States | None = None,
+               layout: str = "NTC", merge_outputs: bool | None = None,
+               valid_length: Any = None) -> tuple[Any, States]:
+        """All steps. As in MXNet one array of outputs where nothing says otherwise."""
+        if merge_outputs is None and not self.drop_states:
+            merge_outputs = True
+        return super().unroll(length, inputs, begin_state, layout, merge_outputs, valid_length)
+
     def _dropped(self, F: Any, kind: str, p: float, array: Any) -> Any:
         if not p:
             return array
