@@ -80,7 +80,7 @@ class Monitor:
     def toc_print(self) -> None:
         """End a batch and log the statistics."""
         for step, name, text in self.toc():
-            logging.info("Batch: %7d %30s %s", step, name, text)
+            logging.info("Batch: %7d %-30s %s", step, name, text)
 
 
 def _spread(array: NDArray) -> NDArray:
@@ -90,5 +90,5 @@ def _spread(array: NDArray) -> NDArray:
 def _text(value: Any) -> str:
     parts = value if isinstance(value, (list, tuple)) else [value]
     return "".join(
-        f"{part.asscalar() if part.size == 1 else part.asnumpy()}\t"
+        f"{part.asscalar() if part.size == 1 else part.asnumpy()!s}\t"
         if isinstance(part, NDArray) else f"{part}\t" for part in parts)

@@ -77,3 +77,17 @@ def test_while_a_module_trains(caplog):
     monitor.tic()
     switched.forward(mx.io.DataBatch([nd.ones((2, 3))], [nd.zeros((2,))]))
     assert "softmax_output" in names(monitor.toc())
+
+
+def test_lines_are_mxnets(caplog):
+    executor = sym.FullyConnected(sym.var("x"), num_hidden=1, no_bias=True, name="fc").simple_bind(
+        mx.cpu(), x=(1, 1))
+    executor.arg_dict["fc_weight"][:] = 0.3
+    monitor = mx.mon.Monitor(1, stat_func=lambda x: [x.min(), x.max()])
+    monitor.install(executor)
+    monitor.tic()
+    executor.forward(x=nd.ones((1, 1)))
+    with caplog.at_level(logging.INFO):
+        monitor.toc_print()
+    assert caplog.records[0].getMessage() == (
+        f"Batch: {1:7d} {'fc_output':30s} 0.3\t0.3\t")

@@ -74,8 +74,8 @@ def metrics_of(metrics: Any) -> list[EvalMetric]:
     >>> metrics_of(None)
     []
     """
-    found = [metrics] if isinstance(metrics, EvalMetric) else list(metrics or ())
-    if isinstance(metrics, str) or not all(isinstance(each, EvalMetric) for each in found):
+    found = list(metrics or ()) if isinstance(metrics, (list, tuple, type(None))) else [metrics]
+    if not all(isinstance(each, EvalMetric) for each in found):
         raise ArgumentValueError("metrics must be a Metric or a list of Metric, refer to "
                                  f"mxnet.metric.EvalMetric: {metrics}")
     return found
