@@ -238,35 +238,37 @@ void pooled_row(const Correlation& g, const float* in, const float* weight, cons
   }
 }
 
-// The gradients of one filter's kernel of 5 x 5 for one channel, from the gradients of the maxima
-// and their places. Each lane's four outputs have one gradient between them, so each tap takes one
-// number of the four that it meets, and the products are a quarter of those of plain sums.
-void pooled_weights(const Correlation& g, const float* in, const float* dy, const uint8_t* place,
-                    int64_t filter, int64_t channel, float* dw) {
+// The gradients of COUNT rows of one filter's kernel of 5 x 5 for one channel, from the gradients of
+// the maxima and their places. Each lane's four outputs have one gradient between them, so each tap
+// takes one number of the four that it meets, and the products are a quarter of those of plain sums.
+template <int COUNT>
+MG_INLINE void pooled_taps(const Correlation& g, const float* in, const float* dy,
+                           const uint8_t* place, int64_t filter, int64_t channel, int64_t first,
+                           float* dw) {
   constexpr int size = kPooledKernel;
   const int64_t pitch = g.pitch * kBlock, plane = g.plane / 4;
-  Lane sum[size][size] = {};
+  Lane sum[COUNT][size] = {};
   for (int part = 0; part < kParts; ++part) {
     for (int64_t b = 0; b < g.blocks; ++b) {
-      const float* image = in + (b * g.channels + channel) * g.height * pitch + part * kLanes;
-      const int64_t first = (b * g.filters + filter) * plane + part * kLanes;
-      const float* grads = dy + first;
-      const uint8_t* places = place + first;
+      const float* image = in + ((b * g.channels + channel) * g.height + first) * pitch;
+      const int64_t begin = (b * g.filters + filter) * plane + part * kLanes;
+      const float* grads = dy + begin;
+      const uint8_t* places = place + begin;
       for (int64_t y = 0; y < g.out_h / 2; ++y, image += 2 * pitch) {
-        const float* at = image;
+        const float* at = image + part * kLanes;
         for (int64_t x = 0; x < g.out_w / 2; ++x) {
           const MaskOf<float> where = get_places(places);
-          const MaskOf<float> right = (where & 1) != 0, below = where > 1;
+          const Lanes right = have_bit(where, 1), below = have_bit(where, 2);
           const Lane grad = column(grads);
           Lane above[size];
 #pragma GCC unroll 6
-          for (int ky = 0; ky <= size; ++ky) {
+          for (int ky = 0; ky <= COUNT; ++ky) {
             Lane left = column(at + ky * pitch);
 #pragma GCC unroll 5
             for (int kx = 0; kx < size; ++kx) {
               const Lane next = column(at + ky * pitch + (kx + 1) * kBlock);
-              const Lane here = right ? next : left;
-              if (ky > 0) sum[ky - 1][kx] += grad * (below ? here : above[kx]);
+              const Lane here = choose(right, next, left);
+              if (ky > 0) sum[ky - 1][kx] += grad * choose(below, here, above[kx]);
               above[kx] = here;
               left = next;
             }
@@ -276,6 +278,13 @@ void pooled_weights(const Correlation& g, const float* in, const float* dy, cons
       }
     }
   }
-  for (int ky = 0; ky < size; ++ky)
-    for (int kx = 0; kx < size; ++kx) dw[ky * size + kx] = sum_lanes<float>(sum[ky][kx]);
+  for (int ky = 0; ky < COUNT; ++ky)
+    for (int kx = 0; kx < size; ++kx) dw[(first + ky) * size + kx] = sum_lanes<float>(sum[ky][kx]);
+}
+
+void pooled_weights(const Correlation& g, const float* in, const float* dy, const uint8_t* place,
+                    int64_t filter, int64_t channel, float* dw) {
+  // all at once would need more than 32 registers
+  pooled_taps<3>(g, in, dy, place, filter, channel, 0, dw);
+  pooled_taps<2>(g, in, dy, place, filter, channel, 3, dw);
 }
