@@ -166,6 +166,7 @@ class Updates {
     DType dtype;
     const elementwise::Sweep* sweep;
     std::vector<double> values;
+    DirectUpdate direct;
   };
 
   // What one update does. Copied for one that is queued.
@@ -191,9 +192,15 @@ class Updates {
         const int64_t to = std::min(end, begins[i + 1]) - begins[i];
         if (from >= to) continue;
         void* const* in = pointers.data() + i * static_cast<std::size_t>(arrays);
+        const Numbers& own = numbers[chosen[i]];
+        if (own.direct.run) {
+          auto at = [&](int k) { return static_cast<float*>(in[k]) + from; };
+          own.direct.run(at(0), at(1), at(2), to - from, own.direct.numbers);
+          continue;
+        }
         void* out[kArrays] = {in[0]};
         for (int k = 0; k < states; ++k) out[1 + k] = in[2 + k];
-        numbers[chosen[i]].sweep->run(in, out, from, to, numbers[chosen[i]].values.data());
+        own.sweep->run(in, out, from, to, own.values.data());
       }
     }
   };
@@ -305,7 +312,9 @@ class Updates {
     given_.set("wd", wd);
     elementwise::Program program = rule_.program(given_);
     program.inputs = 2 + rule_.states;
-    Numbers made{lr, wd, dtype, nullptr, program.numbers};
+    const bool direct = rule_.direct && dtype == DType::f32;
+    Numbers made{lr, wd, dtype, nullptr, program.numbers,
+                 direct ? rule_.direct(given_) : DirectUpdate{nullptr, {}}};
     for (const Variant& variant : variants_) {
       if (variant.dtype == dtype && same(variant.code, program.code)) {
         made.sweep = variant.sweep.get();
