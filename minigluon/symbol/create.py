@@ -83,6 +83,8 @@ def var(name: str, attr: dict[str, str] | None = None, shape: Sequence[int] | No
 Variable = var
 
 
+# Functions whose nodes MXNet does not name after them.
+_HINTS = {"linspace": "_linspace"}
 _numpy_class: Any = None
 
 
@@ -170,7 +172,8 @@ def _missing(node: Node, name: str) -> Entry:
 
 def make_functions() -> dict[str, Callable[..., Any]]:
     """``sym.X`` for every operator; the name that was called is the hint for the node's name."""
-    return {name: function(op, partial(create, name.lower()), name, ("name", "attr"))
+    return {name: function(op, partial(create, _HINTS.get(name, name.lower())), name,
+                           ("name", "attr"))
             for name, op in registry.items()}
 
 
@@ -184,6 +187,10 @@ def make_spaces(functions: dict[str, Callable[..., Any]]) -> dict[str, SimpleNam
                                                short, ("name", "attr")))
     vars(spaces["random"]).update(drawing_functions(_draw, Symbol))
     vars(spaces["random"])["multinomial"] = _multinomial
+    for short, name in (("randint", "_random_randint"), ("shuffle", "_shuffle")):
+        op = find_operator(name)  # MXNet's nodes have the operator's own name here
+        vars(spaces["random"])[short] = function(op, partial(create, name), short,
+                                                 ("name", "attr"))
     vars(spaces["contrib"])["rand_zipfian"] = zipfian_function(_draw)
     return spaces
 
@@ -200,7 +207,7 @@ def _multinomial(data: Symbol, shape: Any = (), get_prob: bool = True, dtype: An
         data: (*S, K) probabilities. shape: how many draws for each. get_prob: the logarithms, too;
             unlike ``nd.random.multinomial`` by default. dtype: of the places.
     """
-    return create("sample_multinomial", find_operator("_sample_multinomial"), (data,),
+    return create("_sample_multinomial", find_operator("_sample_multinomial"), (data,),
                   {"shape": shape, "get_prob": get_prob, "dtype": dtype, **kwargs})
 
 

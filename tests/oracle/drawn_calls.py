@@ -57,8 +57,8 @@ class Drawer:
     def slice(self) -> Any:
         shape = self.shape()
         pick = self.random.choice
-        parts = [(pick([None, 0, -1, 1]), pick([None, size, -size - 1]), pick([None, 1, 2, -1]))
-                 for size in shape]
+        parts = [pick([(None, None, -1), (-1, None, None), (-size, None, 2), (0, size, None),
+                       (None, -size - 1, -2), (None, size + 1, 3)]) for size in shape]
         begin, end, step = zip(*parts, strict=True)
         return "slice", [self.array(shape)], {"begin": begin, "end": end, "step": step}
 
@@ -82,7 +82,6 @@ class Drawer:
             "kernel": kernel, "pool_type": self.random.choice(["max", "avg", "sum"]),
             "stride": tuple(self.random.randint(1, 3) for _ in range(rank)),
             "pad": tuple(self.random.randint(0, size - 1) for size in kernel),
-            "pooling_convention": self.random.choice(["valid", "full"]),
             "count_include_pad": self.random.random() < 0.5}
 
     def case(self, number: int) -> tuple[str, str]:

@@ -397,3 +397,12 @@ def test_labels_of_softmax_outputs() -> None:
     for label in [(4, 10), (4, 2, 5), (4, 1, 2, 5)]:
         many = sym.SoftmaxOutput(x, name="s", multi_output=True)
         assert many.infer_shape(x=(4, 3, 2, 5), s_label=label)[0][1] == label
+
+
+def test_names_of_draws_and_ranges_are_mxnets() -> None:
+    with mx.name.NameManager():
+        x = sym.var("x")
+        names = [y.name for y in (sym.random.randint(0, 3), sym.random.shuffle(x), sym.shuffle(x),
+                                  sym.random.multinomial(x)[0], sym.linspace(0, 1, 3))]
+    assert names == ["_random_randint0", "_shuffle0", "shuffle0", "_sample_multinomial0",
+                     "_linspace0"]
