@@ -106,11 +106,15 @@ struct PyFailure {
 // -- waiting --------------------------------------------------------------------------------------
 
 std::mutex bringer_mutex;
-std::shared_ptr<Bringer> the_bringer;
+
+std::shared_ptr<Bringer>& the_bringer() {
+  static auto* the = new std::shared_ptr<Bringer>;  // never deleted: it may hold Python's objects
+  return *the;
+}
 
 std::shared_ptr<Bringer> bringer() {
   std::lock_guard<std::mutex> hold(bringer_mutex);
-  return the_bringer;
+  return the_bringer();
 }
 
 // Wait without the GIL, in pieces between which signals get through; false: too long.
@@ -301,7 +305,7 @@ void wait_for_room(std::size_t wanted) {
 
 void set_bringer(std::shared_ptr<Bringer> bringer) {
   std::lock_guard<std::mutex> hold(bringer_mutex);
-  the_bringer.swap(bringer);
+  the_bringer().swap(bringer);
 }
 
 ItemPtr item_of(PyObject* ticket) { return nb::cast<PyTicket&>(nb::handle(ticket)).item; }

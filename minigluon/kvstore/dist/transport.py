@@ -12,7 +12,6 @@ ROUTER, ZeroMQ does not say whose connection broke, so after each broken one all
 """
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 import select
@@ -81,6 +80,7 @@ class _Dial:
         if not self.open:
             return False
         self.socket.send_multipart(frames, zmq.NOBLOCK, copy=False)
+        self.hub.stale = True
         return True
 
     def _monitored(self, events: list[Event]) -> None:
@@ -153,14 +153,13 @@ class ZmqTransport:
         self.descriptors: set[int] = set()
         self._pid = os.getpid()
         self._context = zmq.Context()
-        self._poller = zmq.Poller()
         self._handlers: dict[Any, Any] = {}
-        self.epoll = select.epoll()  # all that is no socket of ZeroMQ's
-        self._poller.register(self.epoll.fileno(), zmq.POLLIN)
+        self.epoll = select.epoll()
+        self._sockets: dict[int, _Socket] = {}  # ZeroMQ's, by their descriptors in `epoll`
+        self.stale = True                       # these may have something that `epoll` missed
         lanes = getattr(core, "kv_lanes", None)
         self.lanes: Any = None if lanes is None else lanes(self.epoll.fileno(), NUMBER_AT)
         self._rounds: Any = None
-        self._borrowed: list[int] = []  # ZeroMQ's descriptors in `epoll`
         self._dials: dict[int, _Dial] = {}
         self._router: _Socket | None = None
         self._router_monitor: Any = None
@@ -203,15 +202,31 @@ class ZmqTransport:
             socket.setsockopt(option, value)
         return socket
 
+    # ZeroMQ's descriptors only tell that a socket may have changed (zmq_getsockopt(3), ZMQ_FD), and
+    # whatever is done with a socket may swallow that. So after anything was done with one, all are
+    # asked before `epoll` is waited for; where only Channels are busy, none is.
+
     def watch(self, socket: Any, handler: Any) -> None:
         """Call `handler(events)` when something can be read from `socket`."""
-        self._poller.register(socket, zmq.POLLIN)
+        descriptor = int(socket.getsockopt(zmq.FD))
+        self._sockets[descriptor] = socket
         self._handlers[socket] = handler
+        self.epoll.register(descriptor, select.EPOLLIN)
+        self.stale = True
 
     def unwatch(self, socket: Any) -> None:
         """No longer."""
         if self._handlers.pop(socket, None) is not None:
-            self._poller.unregister(socket)
+            descriptor = next(file for file, one in self._sockets.items() if one is socket)
+            del self._sockets[descriptor]
+            self.epoll.unregister(descriptor)
+
+    def _readable(self) -> list[_Socket]:
+        """Those of ZeroMQ's sockets that have something to be read."""
+        ready = [socket for socket in self._sockets.values()
+                 if int(socket.getsockopt(zmq.EVENTS)) & zmq.POLLIN]
+        self.stale = bool(ready)  # what they have is not read here, and perhaps not all of it then
+        return ready
 
     def watch_file(self, descriptor: int, handler: Any) -> None:
         """Call `handler(events)` when something can be read from a descriptor."""
@@ -353,16 +368,21 @@ class ZmqTransport:
         events: list[Event] = []
         while self.blocked:  # other threads add to it meanwhile
             self.blocked.pop().watch(writing=True)
-        timeout = int(1000 * min(seconds, 0.1 if self._probes or self._redialling() else seconds))
-        if self._rounds is not None and self._repeat(self._rounds, timeout / 1000, events):
-            timeout = 0
-        for ready, _ in self._poller.poll(timeout):
-            several = [ready]
-            if ready == self.epoll.fileno():
-                several = [descriptor for descriptor, _ in self.epoll.poll(0)]
-            for one in several:
-                if one in self._handlers:  # an earlier event may have closed it
-                    self._handlers[one](events)
+        if self._probes or self._redialling():
+            seconds = min(seconds, 0.1)
+        ready = self._readable() if self.stale else []
+        if self._rounds is not None and not ready:
+            self._repeat(self._rounds, seconds, events)
+            seconds = 0.0
+        found = self.epoll.poll(0.0 if ready else seconds)
+        if not ready and any(descriptor in self._sockets for descriptor, _ in found):
+            ready = self._readable()
+        for descriptor, _ in found:
+            if descriptor in self._handlers:  # an earlier event may have closed it
+                self._handlers[descriptor](events)
+        for one in ready:
+            if one in self._handlers:
+                self._handlers[one](events)
         now = time.monotonic()
         if self._probes and self._probes[0] <= now:
             self._probes = [at for at in self._probes if at > now]
@@ -385,21 +405,10 @@ class ZmqTransport:
 
     def repeat(self, rounds: Any) -> None:
         """From now on, `poll` does such rounds while nothing else comes (None: no more)."""
-        for file in self._borrowed:
-            with contextlib.suppress(OSError):  # a socket that was dialled anew has another one
-                self.epoll.unregister(file)
-        self._borrowed = []
-        if rounds is not None:  # a wait in `epoll` ends for what ZeroMQ brings, too
-            sockets = [handle for handle in self._handlers if isinstance(handle, zmq.Socket)]
-            self._borrowed = [int(socket.getsockopt(zmq.FD)) for socket in sockets]
-            for file in self._borrowed:
-                self.epoll.register(file, select.EPOLLIN)
         self._rounds = rounds
 
-    def _repeat(self, rounds: Any, seconds: float, events: list[Event]) -> bool:
-        """Do rounds, and have what is left of them handled; False if something else waits."""
-        if any(ready != self.epoll.fileno() for ready, _ in self._poller.poll(0)):
-            return False
+    def _repeat(self, rounds: Any, seconds: float, events: list[Event]) -> None:
+        """Do rounds, and have what is left of them handled."""
         rounds.turn(seconds)
         for descriptor, data in rounds.held():
             near = self._by_file(descriptor)
@@ -407,7 +416,6 @@ class ZmqTransport:
         for descriptor, data in rounds.unsent():
             near = self._by_file(descriptor)
             near.left(near.channel.write(data))
-        return True
 
     def _by_file(self, descriptor: int) -> Near:
         return next(near for near in self.near.values() if near.descriptor == descriptor)
@@ -500,6 +508,7 @@ class ZmqTransport:
 
     def _route(self, identity: bytes, frames: Sequence[Frame]) -> bool:
         assert self._router is not None
+        self.stale = True
         try:
             self._router.send_multipart([identity, *frames], zmq.NOBLOCK, copy=False)
         except zmq.ZMQError as error:
