@@ -150,6 +150,7 @@ class Lanes : public Bringer, public std::enable_shared_from_this<Lanes> {
 
   // Take the answers that have come (while held); whether there is something else to be read.
   bool take(int descriptor) {
+    if (waiting_ == 0) return true;  // nothing that comes is for here: the GIL stays where it is
     nb::gil_scoped_release release;
     End* end = find(descriptor);
     return end == nullptr || !end->clean || take(*end);
