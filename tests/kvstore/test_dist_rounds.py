@@ -227,7 +227,7 @@ for _ in range(100):
 kv.barrier()
 print("total", total.hex(), words(), float(d[0].asscalar()))
 kv.barrier()
-stats = kv.stats()  # not rounds: a list of keys is one, or one for each where some key is still busy
+stats = kv.stats()  # not rounds: a list of keys is one, or one for each while a key is busy
 print("stats", stats["pushes"], stats["bytes_in"], stats["repeated"])
 """
 
