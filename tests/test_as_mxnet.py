@@ -66,6 +66,8 @@ def test_modules_that_are_namespaces_or_other_files_here():
     code = ("import minigluon.as_mxnet, minigluon, mxnet as mx\n"
             "from mxnet.symbol.contrib import SyncBatchNorm\n"
             "from mxnet.ndarray.random import uniform\n"
+            "from mxnet.numpy_extension.random import bernoulli\n"
+            "assert bernoulli is minigluon.npx.random.bernoulli\n"
             "from mxnet.contrib.ndarray import MultiBoxPrior\n"
             "from mxnet.gluon.nn.basic_layers import Dense\n"
             "import mxnet.io.io\n"
