@@ -63,10 +63,7 @@ with _uncollected():
 
 __version__ = "0.1.0"
 
-# MXNet's short names; `import minigluon.nd` and `from minigluon.init import Xavier` work too.
-nd, sym, init, kv = ndarray, symbol, initializer, kvstore
-for _short, _module in (("nd", nd), ("sym", sym), ("init", init), ("kv", kv)):
-    _sys.modules[f"{__name__}.{_short}"] = _module
+nd, sym, init, kv = ndarray, symbol, initializer, kvstore  # MXNet's short names
 ndarray.CachedOp = symbol.CachedOp  # type: ignore[attr-defined]
 context.num_gpus = num_gpus  # type: ignore[attr-defined]
 context.gpu_memory_info = _gpu_memory_info  # type: ignore[attr-defined]
@@ -91,7 +88,6 @@ def __getattr__(name: str) -> _ModuleType:
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
     room = _importlib.import_module(_LAZY[name], __name__)
     globals()[name] = room
-    _sys.modules.setdefault(f"{__name__}.{name}", room)
     return room
 
 

@@ -9,7 +9,6 @@ follow: ``from mxnet.gluon.data.vision import transforms`` gives minigluon's own
 from __future__ import annotations
 
 import importlib
-import importlib.abc
 import importlib.util
 import runpy
 import sys
@@ -17,8 +16,6 @@ from collections.abc import Sequence
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
-
-from .elsewhere import names_at
 
 __all__ = ["VERSION", "install", "main"]
 
@@ -45,52 +42,32 @@ class _Top(ModuleType):
         return dir(importlib.import_module(_OURS))
 
 
-class _Part(ModuleType):
-    """A module of MXNet that is a namespace here (``mxnet.symbol.contrib``), or one room up."""
-
-    def __init__(self, name: str, names: Any) -> None:
-        super().__init__(name, getattr(names, "__doc__", None))
-        self.__dict__["_names"] = names
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.__dict__["_names"], name)
-
-    def __dir__(self) -> list[str]:
-        return dir(self._names)
-
-
-class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds ``mxnet`` and everything below it in minigluon; the module objects are the same."""
+class _Finder:
+    """Finds ``mxnet`` and everything below it in minigluon: the very same objects."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname != "mxnet" and not fullname.startswith("mxnet."):
+        package, _, inner = fullname.partition(".")
+        if package != "mxnet":
             return None
-        if fullname != "mxnet":
-            path = fullname[len("mxnet."):]
+        if inner:
             try:
-                importlib.import_module(f"{_OURS}.{path}")
+                importlib.import_module(f"{_OURS}.{inner}")
             except ModuleNotFoundError:
-                if names_at(path) is None:
-                    return None
-        return importlib.util.spec_from_loader(fullname, self, is_package=True)
+                return None
+        return ModuleSpec(fullname, self, is_package=True)
 
-    def create_module(self, spec: ModuleSpec) -> ModuleType:
-        if spec.name == "mxnet":
-            return _Top("mxnet", f"minigluon, imported as MXNet {VERSION}")
-        path = spec.name[len("mxnet."):]
-        names = names_at(path)
-        if names is not None:
-            return _Part(spec.name, names)
-        module = importlib.import_module(f"{_OURS}.{path}")
-        self._own = module.__spec__
-        return module
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        """The top; of the others a plain module, to begin with."""
+        top = spec.name == "mxnet"
+        return _Top("mxnet", f"minigluon, imported as MXNet {VERSION}") if top else None
 
     def exec_module(self, module: ModuleType) -> None:
-        """The module has run long ago under its own name; put back the spec it had."""
-        if not isinstance(module, (_Top, _Part)):
-            module.__spec__ = self._own
+        """Put what minigluon has there where the module would stand."""
+        _, _, inner = module.__name__.partition(".")
+        if inner:
+            sys.modules[module.__name__] = sys.modules[f"{_OURS}.{inner}"]
 
 
 def install() -> None:

@@ -1,7 +1,8 @@
 """Where the names of MXNet's own files are here: ``minigluon.gluon.nn.basic_layers``, say.
 
 MXNet's folders have more files than ours, and scripts import from them. A path of which there is
-no file here leads to the room or the namespace that has its names: the very same object.
+no file here leads to the room or the namespace that has its names: the very same object. So do
+the short names of rooms: ``import minigluon.nd``, ``from minigluon.init import Xavier``.
 """
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ _FILES = {
     "kvstore.kvstore": "kvstore", "ndarray.numpy": "numpy", "ndarray.op": "ndarray",
     "ndarray.numpy_extension": "numpy_extension", "ndarray.utils": "ndarray",
     "numpy.multiarray": "numpy", "numpy.utils": "numpy", "optimizer.contrib": "optimizer",
-    "numpy_extension.image": "ndarray.image", "numpy_extension.random": "numpy_extension.random",
+    "numpy_extension.random": "numpy_extension.random",
     "rnn.io": "rnn", "rnn.rnn": "rnn", "rnn.rnn_cell": "rnn", "symbol.numpy": "symbol.np",
     "symbol.numpy_extension": "symbol.npx", "symbol.op": "symbol",
 }
@@ -44,7 +45,8 @@ def names_at(path: str) -> Any:
     except ModuleNotFoundError:
         return None
     names = getattr(room, last, None)
-    return names if path in _FILES or isinstance(names, SimpleNamespace) else None
+    kinds = SimpleNamespace if parent else (SimpleNamespace, ModuleType)
+    return names if path in _FILES or isinstance(names, kinds) else None
 
 
 class Finder:

@@ -29,6 +29,8 @@ from .numpy.elementwise import lifted as _lifted
 from .numpy.elementwise import nonzero as _nonzero
 from .ops import decoded as _decoded
 
+__path__: list[str] = []  # MXNet has files below it, which `elsewhere` finds
+
 # npx's name -> the operator's
 _OPERATORS = {
     "activation": "Activation", "arange_like": "_contrib_arange_like", "batch_dot": "batch_dot",

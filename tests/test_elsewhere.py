@@ -20,10 +20,18 @@ import minigluon as mx
     ("io.io", "NDArrayIter", mx.io.NDArrayIter),
     ("kvstore.kvstore", "KVStore", mx.kv.KVStore),
     ("numpy.multiarray", "ndarray", mx.np.ndarray),
+    ("numpy_extension.image", "resize", mx.npx.image.resize),
+    ("numpy_extension.random", "bernoulli", mx.npx.random.bernoulli),
     ("rnn.rnn_cell", "LSTMCell", mx.rnn.LSTMCell),
 ])
 def test_names_of_mxnets_files(path, name, same):
     assert getattr(importlib.import_module(f"minigluon.{path}"), name) is same
+
+
+@pytest.mark.parametrize("name", ["img", "init", "kv", "mod", "mon", "nd", "np", "npx", "rnd",
+                                  "sym", "viz"])
+def test_short_names_of_rooms(name):
+    assert importlib.import_module(f"minigluon.{name}") is getattr(mx, name)
 
 
 def test_a_namespace_stays_what_it_is_and_what_is_missing_is_missing():
