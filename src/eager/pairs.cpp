@@ -1,5 +1,6 @@
 // + - * / on small arrays: the type ArrayBase with these slots, and the same on raw arrays.
 #include "eager/rows.h"
+#include "kernels/arithmetic.h"
 
 namespace nb = nanobind;
 
@@ -9,32 +10,9 @@ namespace {
 PyTypeObject* array_base = nullptr;
 PyObject* general = nullptr;  // (word, lhs, rhs): the general way of Python's operators
 
-constexpr npy_intp kSmall = 8192;
+// Up to here one loop is over before a prepared Step has begun (docs/decisions.md).
+constexpr npy_intp kSmall = 32768;
 
-enum Arithmetic { kAdd, kSub, kMul, kDiv, kReversedSub, kReversedDiv };
-
-#define MG_LOOP(expression) \
-  for (npy_intp i = 0; i < n; ++i) out[i] = (expression)
-
-void compute(int kind, const float* a, const float* b, float* out, npy_intp n) {
-  switch (kind) {
-    case kAdd: MG_LOOP(a[i] + b[i]); break;
-    case kSub: MG_LOOP(a[i] - b[i]); break;
-    case kMul: MG_LOOP(a[i] * b[i]); break;
-    default: MG_LOOP(a[i] / b[i]);
-  }
-}
-
-void compute(int kind, const float* a, float s, float* out, npy_intp n) {
-  switch (kind) {
-    case kAdd: MG_LOOP(a[i] + s); break;
-    case kSub: MG_LOOP(a[i] - s); break;
-    case kMul: MG_LOOP(a[i] * s); break;
-    case kDiv: MG_LOOP(a[i] / s); break;
-    case kReversedSub: MG_LOOP(s - a[i]); break;
-    default: MG_LOOP(s / a[i]);
-  }
-}
 
 bool is_small(PyArrayObject* array) {
   return PyArray_TYPE(array) == NPY_FLOAT && is_dense(array) && PyArray_NDIM(array) > 0 &&
@@ -50,7 +28,7 @@ PyObject* like(PyArrayObject* array) {
 }
 
 // The raw result, or null without an error: not for this path.
-PyObject* raw_pair(int kind, PyObject* a, PyObject* b) {
+PyObject* raw_pair(Arithmetic kind, PyObject* a, PyObject* b) {
   if (!PyArray_CheckExact(a) || !PyArray_CheckExact(b)) return nullptr;
   PyArrayObject *x = as_array(a), *y = as_array(b);
   if (!is_small(x) || !is_small(y) || !same_shape(x, y)) return nullptr;
@@ -59,7 +37,7 @@ PyObject* raw_pair(int kind, PyObject* a, PyObject* b) {
     PyErr_Clear();
     return nullptr;
   }
-  compute(kind, floats(x), floats(y), static_cast<float*>(PyArray_DATA(as_array(made))),
+  arithmetic(kind, floats(x), floats(y), static_cast<float*>(PyArray_DATA(as_array(made))),
           PyArray_SIZE(x));
   return made;
 }
@@ -80,14 +58,14 @@ bool plain_number(PyObject* object, double& value) {
   return false;
 }
 
-PyObject* raw_scalar(int kind, PyObject* a, double scalar) {
+PyObject* raw_scalar(Arithmetic kind, PyObject* a, double scalar) {
   if (!PyArray_CheckExact(a) || !is_small(as_array(a))) return nullptr;
   PyObject* made = like(as_array(a));
   if (made == nullptr) {
     PyErr_Clear();
     return nullptr;
   }
-  compute(kind, floats(as_array(a)), static_cast<float>(scalar),
+  arithmetic(kind, floats(as_array(a)), static_cast<float>(scalar),
           static_cast<float*>(PyArray_DATA(as_array(made))), PyArray_SIZE(as_array(a)));
   return made;
 }
@@ -114,7 +92,7 @@ PyObject* finish(PyObject* raw, PyObject* op, PyObject* attrs, PyObject* const* 
 }
 
 // Null without an error: not for this path.
-PyObject* short_pair(int kind, PyObject* a, PyObject* b) {
+PyObject* short_pair(Arithmetic kind, PyObject* a, PyObject* b) {
   if (!is_idle(a) || !is_idle(b) || slot(a, kCtx) != slot(b, kCtx)) return nullptr;
   PyObject* raw = raw_pair(kind, slot(a, kData), slot(b, kData));
   if (raw == nullptr) return nullptr;
@@ -122,10 +100,10 @@ PyObject* short_pair(int kind, PyObject* a, PyObject* b) {
   return finish(raw, words[kind].both, words[kind].both_attrs, inputs, 2);
 }
 
-PyObject* short_scalar(int kind, PyObject* a, PyObject* number, bool reversed) {
+PyObject* short_scalar(Arithmetic kind, PyObject* a, PyObject* number, bool reversed) {
   double scalar = 0;
   if (!plain_number(number, scalar) || !is_idle(a)) return nullptr;
-  int how = kind;
+  Arithmetic how = kind;
   if (reversed && kind == kSub) how = kReversedSub;
   if (reversed && kind == kDiv) how = kReversedDiv;
   PyObject* raw = raw_scalar(how, slot(a, kData), scalar);
@@ -145,7 +123,7 @@ PyObject* short_scalar(int kind, PyObject* a, PyObject* number, bool reversed) {
   return made;
 }
 
-template <int kind>
+template <Arithmetic kind>
 PyObject* number_slot(PyObject* a, PyObject* b) {
   PyObject* made = nullptr;
   if (is_plain(a)) {
@@ -189,7 +167,7 @@ PyType_Spec array_spec = {"minigluon._core.ArrayBase", sizeof(Array), 0,
 // -- raw functions for gradient rules -------------------------------------------------------------
 
 // `function(a, b)` on raw arrays by the short path, else by the general function.
-template <int kind>
+template <Arithmetic kind>
 PyObject* raw_function(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
   if (count == 2 && names == nullptr) {
     if (PyObject* made = raw_pair(kind, args[0], args[1])) return made;

@@ -32,7 +32,8 @@ def _array(shape: tuple[int, ...], dtype: str = "float32", seed: int = 0) -> Any
 
 @pytest.mark.parametrize("word", WORDS)
 @pytest.mark.parametrize("shapes", [((4, 4), (4, 4)), ((4, 4), (4,)), ((3,), (2, 3)),
-                                    ((0, 2), (0, 2)), ((200, 200), (200, 200)), ((1,), (5, 1))])
+                                    ((0, 2), (0, 2)), ((200, 200), (200, 200)), ((1,), (5, 1)),
+                                    ((181, 181), (181, 181)), ((3, 67), (3, 67))])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
 def test_pairs(word: str, shapes: Any, dtype: str) -> None:
     x, y = _array(shapes[0], dtype), _array(shapes[1], dtype, 1)
@@ -47,7 +48,7 @@ def test_pairs(word: str, shapes: Any, dtype: str) -> None:
 @pytest.mark.parametrize("number", [2, 2.5, -1, 0, True, 1e300, float("nan"), np.float32(0.1),
                                     np.int64(3), np.float64(0.1), 10**30])
 def test_numbers(word: str, number: Any) -> None:
-    x = _array((3, 4))
+    x = _array((3, 67))  # whole vectors and a rest
     for got, expected in [(WORDS[word](x, number), binary(word, x, number)),
                           (WORDS[word](number, x), binary(word, number, x))]:
         assert got.dtype == np.float32
