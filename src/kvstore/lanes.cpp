@@ -1,6 +1,6 @@
 // A worker's end of messages that repeat: sent from where the numbers lie, and answers put where
 // they belong by whoever waits for them. So a small round changes no thread and runs no Python but
-// the call itself. The bytes come from Python (kvstore/dist/lanes.py); of the protocol only the
+// the call itself. The bytes come from Python (kvstore/dist/forms.py); of the protocol only the
 // place of a request's number is known here. What looks otherwise is left in the socket.
 #include "lanes.h"
 
@@ -64,7 +64,7 @@ class Lanes : public Bringer, public std::enable_shared_from_this<Lanes> {
 
   void add(int descriptor) {
     Reading reading(*this);
-    ends_.push_back({descriptor, true});
+    ends_.push_back({descriptor, true, false});
     set_bringer(shared_from_this());
   }
 
@@ -84,6 +84,17 @@ class Lanes : public Bringer, public std::enable_shared_from_this<Lanes> {
   // Whether the next byte of a connection begins a message (while held).
   void clean(int descriptor, bool is) {
     if (End* end = find(descriptor)) end->clean = is;
+  }
+
+  // Whether something is left to be sent over a connection: then the network thread, which says
+  // so, is woken when there is room, whoever reads. False: the connection is not one of these.
+  bool watch(int descriptor, bool writing) {
+    End* end = find(descriptor);
+    if (end == nullptr) return false;
+    std::lock_guard<std::mutex> hold(state_);
+    end->writing = writing;
+    watch(*end);
+    return true;
   }
 
   // Send a request whose answer, once it is there, is put into `targets`; then `ticket` is done.
@@ -160,18 +171,18 @@ class Lanes : public Bringer, public std::enable_shared_from_this<Lanes> {
     if (waiting_ == 0 || getpid() != pid_ || !reading_.try_lock()) return;
     std::lock_guard<std::mutex> reading(reading_, std::adopt_lock);
     if (std::all_of(ends_.begin(), ends_.end(), [](const End& end) { return end.clean; })) {
-      for (const End& end : ends_) watch(end, 0);
+      read_here(true);
       engine().tell(nudge_);
       bring_all(done);
       engine().tell(-1);
-      for (const End& end : ends_) watch(end, EPOLLIN);
+      read_here(false);
     }
   }
 
  private:
   struct End {
     int descriptor;
-    bool clean;
+    bool clean, writing;
   };
   struct Open {
     Form reply;
@@ -210,10 +221,17 @@ class Lanes : public Bringer, public std::enable_shared_from_this<Lanes> {
     return nullptr;
   }
 
-  // Whether the network thread is woken by what comes.
-  void watch(const End& end, uint32_t events) {
+  // Whether a thread that waits reads what comes: then the network thread is not woken by it.
+  void read_here(bool is) {
+    std::lock_guard<std::mutex> hold(state_);
+    here_ = is;
+    for (const End& end : ends_) watch(end);
+  }
+
+  void watch(const End& end) {
     epoll_event event{};
-    event.events = events;
+    if (!here_) event.events |= EPOLLIN;
+    if (end.writing) event.events |= EPOLLOUT;
     event.data.fd = end.descriptor;
     epoll_ctl(epoll_, EPOLL_CTL_MOD, end.descriptor, &event);
   }
@@ -280,6 +298,7 @@ class Lanes : public Bringer, public std::enable_shared_from_this<Lanes> {
   std::vector<End> ends_;          // changed by who may read
   std::mutex reading_, state_;
   bool held_ = false;              // of the network thread alone
+  bool here_ = false;              // as read_here says
   std::atomic<int> asked_{0};
   std::atomic<std::size_t> waiting_{0};
   std::unordered_map<uint64_t, Open> open_;
@@ -290,7 +309,7 @@ class Lanes : public Bringer, public std::enable_shared_from_this<Lanes> {
 
 void enter_lanes(PyObject* module) {
   nb::module_ m = nb::borrow<nb::module_>(module);
-  nb::class_<Lanes>(m, "KvLanes", "Requests that repeat, and their answers (lanes.py).")
+  nb::class_<Lanes>(m, "KvLanes", "Requests that repeat, and their answers (forms.py).")
       .def("add", &Lanes::add, nb::arg("descriptor"))
       .def("remove", &Lanes::remove, nb::arg("descriptor"))
       .def("hold", &Lanes::hold)
@@ -299,6 +318,8 @@ void enter_lanes(PyObject* module) {
       .def("call", &Lanes::call, nb::arg("descriptor"), nb::arg("seq"), nb::arg("request"),
            nb::arg("room"), nb::arg("pieces"), nb::arg("reply"), nb::arg("reply_room"),
            nb::arg("targets"), nb::arg("ticket"))
+      .def("watch", nb::overload_cast<int, bool>(&Lanes::watch), nb::arg("descriptor"),
+           nb::arg("writing"))
       .def("finished", &Lanes::finished)
       .def("forget", &Lanes::forget, nb::arg("seq"))
       .def("take", nb::overload_cast<int>(&Lanes::take), nb::arg("descriptor"));

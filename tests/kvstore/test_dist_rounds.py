@@ -3,6 +3,7 @@ import select
 import socket
 import struct
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -313,3 +314,41 @@ def test_a_segment_is_handed_over_without_waiting_for_a_peer_that_does_not_read(
     for end in (sender, receiver):
         end.close()
     arena.close()
+
+
+def meet(one, two):
+    """Have `two` dial `one`; the numbers of the connection at both ends."""
+    dialled, found = two.connect("127.0.0.1", one.listen("127.0.0.1", 0)), {}
+    while len(found) < 2:
+        for transport in (one, two):
+            for event in transport.poll(0.01):
+                found[transport] = event.peer
+    return found[one], dialled
+
+
+@native
+def test_what_is_left_to_send_goes_out_although_somebody_waits_in_between():
+    server, worker = ZmqTransport(b"t", 5.0), ZmqTransport(b"t", 5.0)
+    try:
+        peer, dialled = meet(server, worker)
+        target, sent = nd.zeros((6,)), np.arange(6, dtype=np.float32)
+        asked = form_of(frames(PushPull, 0, 0, sent))
+        reply = form_of(frames(Values, 0, 0, sent))
+        ticket = begin([target._variable()], "an answer")
+        call = worker.caller(dialled)
+        assert call(5, *asked, [sent], *reply, [target._data], ticket)
+        worker.send(dialled, [b"long", bytes(1 << 20)])
+        worker.poll(0.0)
+        assert worker.blocked == set() and not worker.near[dialled].channel.idle
+        (asking,) = server.poll(1.0)
+        assert decode(asking.frames).message.seq == 5
+        server.send(peer, frames(Values, 0, 5, sent * 2))
+        assert target.asnumpy().tolist() == [0, 2, 4, 6, 8, 10]
+        found, until = [], time.monotonic() + 10
+        while not found and time.monotonic() < until:
+            worker.poll(0.01)
+            found = server.poll(0.01)
+        assert [len(frame) for frame in found[0].frames] == [4, 1 << 20]
+    finally:
+        worker.close()
+        server.close()

@@ -76,7 +76,8 @@ class Near:
     def watch(self, writing: bool) -> None:
         """Have `poll` look at the socket."""
         self.writing = writing
-        if self.sock.fileno() >= 0:
+        lanes = self.hub.lanes
+        if self.sock.fileno() >= 0 and not (lanes and lanes.watch(self.descriptor, writing)):
             flags = select.EPOLLIN | select.EPOLLOUT if writing else select.EPOLLIN
             self.hub.epoll.modify(self.descriptor, flags)
 
@@ -105,20 +106,20 @@ class Near:
         return True
 
     def _ready(self, events: list[Event]) -> None:
+        if self.writing:
+            self.watch(writing=self.channel.flush())
         lanes = self.hub.lanes
         if lanes is None or not (self.open and self.dialled and self.local):
             self._read(events)
         elif lanes.hold():  # else a thread that waits is reading; what it leaves comes later
             try:
-                if lanes.take(self.descriptor) or self.writing:
+                if lanes.take(self.descriptor):
                     self._read(events)
                     lanes.clean(self.descriptor, self.channel.clean)
             finally:
                 lanes.let_go()
 
     def _read(self, events: list[Event]) -> None:
-        if self.writing:
-            self.watch(writing=self.channel.flush())
         try:
             self.received(self.channel.receive(), events)
         except ChannelError as error:
@@ -180,8 +181,6 @@ class Near:
         self.hub.descriptors.discard(self.descriptor)
         self.hub.gate.forget(self.identity)
         self.channel.close()
-
-
 
 
 def dial_near(host: str, port: int) -> socket.socket | None:
