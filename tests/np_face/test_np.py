@@ -390,6 +390,8 @@ def test_equations_and_singular_values_equal_numpys():
         onp.linalg.tensorsolve(t.transpose(1, 0, 2), b[0, :2, :3], axes=(1,)))
     with pytest.raises(MXNetError, match=r"np.linalg.solve: expected \(..., n, n\)"):
         np.linalg.solve(ours[0], ours[0][:, :3])
+    with pytest.raises(MXNetError, match=r"np.linalg.solve: expected \(..., n, n\)"):
+        np.linalg.solve(np.ones((2, 4, 4)), np.ones((4,)))
     with pytest.raises(MXNetError, match=r"np\.linalg\.solve: [Ss]ingular"):
         np.linalg.solve(np.zeros((2, 2)), np.ones((2, 2))).asnumpy()
     with pytest.raises(ValueError, match="ind"):

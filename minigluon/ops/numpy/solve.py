@@ -21,8 +21,9 @@ def _turned(x: Array) -> Array:
 
 def _solve_shape(shapes: Shapes, attrs: Attrs) -> tuple[Shapes, Shapes]:
     a, b = shapes
-    if a is not None and b is not None and a[-1] and b[-2] and (
-            len(a) < 2 or a[-1] != a[-2] or a[-1] != b[-2] or a[:-2] != b[:-2]):
+    if a is not None and b is not None and (len(b) < 2 or len(a) != len(b) or any(
+            size and other and size != other
+            for size, other in zip(a, (*b[:-1], b[-2]), strict=True))):
         raise ShapeError(f"np.linalg.solve: expected (..., n, n) and (..., n, k), got {a} and {b}")
     return shapes, [b]
 
