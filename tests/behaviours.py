@@ -18,11 +18,6 @@ TESTS = Path(__file__).resolve().parent
 # how many lines each section has
 SECTIONS = {1: 18, 2: 15, 3: 12, 4: 8, 5: 9, 6: 12, 7: 14, 8: 11, 9: 13, 10: 5, 11: 7, 14: 16,
             15: 9, 16: 13, 17: 6, 18: 21}
-REASONS = {
-    "sparse": "with row_sparse and csr arrays it is not shown",
-    "np_shape": "graphs do not read sizes as np_shape does (0 known, -1 unknown)",
-    "network": "needs a network",
-}
 TABLE = (TESTS / "behaviours.txt").read_text(encoding="utf-8")
 
 
@@ -57,8 +52,7 @@ def read(table: str = TABLE) -> list[Line]:
         for group in filter(None, map(str.strip, match[4].split(";"))):
             file, names = group.split(":")
             tests += [(file, name) for name in names.split()]
-        why = REASONS.get(why.strip(), why.strip())
-        found.append(Line(int(match[1]), int(match[2]), match[3], tuple(tests), why))
+        found.append(Line(int(match[1]), int(match[2]), match[3], tuple(tests), why.strip()))
     return found
 
 
