@@ -183,7 +183,7 @@ class _Record(Operator):
                  attr_names: Sequence[str], **settings: Any) -> None:
         self._names, self._attrs = tuple(input_names), tuple(attr_names)
         super().__init__(name, body, **settings)
-        self._read_signature()
+        self._read_signature()  # now: no other thread may read what the body's says in between
 
     def _read_signature(self) -> None:
         super()._read_signature()

@@ -71,13 +71,6 @@ def _annotation(text: Any, scope: dict[str, Any]) -> Any:
     return _annotations[key]
 
 
-# What an Operator reads from its body's signature: see Operator.__getattr__.
-_FROM_SIGNATURE = frozenset((
-    "attr_names", "defaults", "input_names", "needs_device", "needs_rng", "needs_service",
-    "needs_training", "optional_inputs", "parsers", "required", "signature", "variadic",
-))
-
-
 class Operator:
     """One operator.
 
@@ -116,6 +109,7 @@ class Operator:
     forms: tuple[Any, ...] = ()
     programs: Any = None
 
+    # read from the body's signature: see __getattr__
     attr_names: tuple[str, ...]
     defaults: Attrs
     input_names: tuple[str, ...]
@@ -172,7 +166,7 @@ class Operator:
         A program uses a few dozen of the five hundred operators, and to read all of them would
         be a tenth of the time that importing takes.
         """
-        if name not in _FROM_SIGNATURE:
+        if name not in Operator.__annotations__:
             raise AttributeError(f"{type(self).__name__} has no attribute '{name}'")
         self._read_signature()
         return self.__dict__[name]
