@@ -89,7 +89,7 @@ def get_mnist_pkl() -> None:
              (images["train"][cut:], digits["train_label"][cut:]),
              (images["test"], digits["test_label"]))
     target.parent.mkdir(exist_ok=True)
-    with gzip.open(target, "wb") as file:
+    with replacing(str(target), "get_mnist_pkl") as raw, gzip.open(raw, "wb") as file:
         pickle.dump(parts, file)
 
 
@@ -103,7 +103,7 @@ def get_mnist_ubyte() -> None:
                 values = read_idx(path)
                 header = bytes([0, 0, 8, values.ndim]) + b"".join(
                     size.to_bytes(4, "big") for size in values.shape)
-                with open(target, "wb") as file:
+                with replacing(target, "get_mnist_ubyte") as file:
                     file.write(header + values.tobytes())
 
 

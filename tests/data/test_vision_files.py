@@ -222,8 +222,16 @@ def test_cifar_for_scripts(tmp_path, monkeypatch):
     test_utils.get_cifar10()
 
 
+def broken_off(value, file):
+    file.write(b"a part")
+    raise OSError("the disk is full")
+
+
 def test_digits_in_one_file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    with monkeypatch.context() as broken, pytest.raises(OSError, match="full"):
+        broken.setattr("minigluon.testdata.pickle.dump", broken_off)
+        test_utils.get_mnist_pkl()
     test_utils.get_mnist_pkl()
     with gzip.open("data/mnist.pkl.gz") as file:
         train, valid, test = pickle.load(file)
