@@ -1,8 +1,6 @@
 """Python's operators on arrays and numbers, as functions and as methods."""
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +9,7 @@ from ..base import DTypeError
 from ..device import device_of
 from ..device.cpu import native
 from ..dispatch import observing
-from ..ops import BINARY, find_operator
+from ..ops import BINARY, PLAIN, find_operator
 from .calls import invoke
 from .kinds import ArrayBase, known, wrap
 
@@ -20,16 +18,6 @@ __all__ = ["attach_operators", "binary"]
 _BINARY_OPS = {word: tuple(find_operator(name) for name in names)
                for word, names in BINARY.items()}
 _NUMBERS = (int, float, np.generic)
-_PLAIN: dict[str, Callable[[Any, Any], Any]] = {  # words for two plain numbers
-    "add": operator.add, "subtract": operator.sub, "multiply": operator.mul,
-    "divide": operator.truediv, "modulo": operator.mod, "power": operator.pow,
-    "maximum": max, "minimum": min, "equal": lambda a, b: int(a == b),
-    "not_equal": lambda a, b: int(a != b), "greater": lambda a, b: int(a > b),
-    "greater_equal": lambda a, b: int(a >= b), "lesser": lambda a, b: int(a < b),
-    "lesser_equal": lambda a, b: int(a <= b), "logical_and": lambda a, b: int(bool(a and b)),
-    "logical_or": lambda a, b: int(bool(a or b)),
-    "logical_xor": lambda a, b: int(bool(a) != bool(b)),
-}
 
 
 def binary(word: str, lhs: Any, rhs: Any) -> Any:
@@ -49,8 +37,8 @@ def binary(word: str, lhs: Any, rhs: Any) -> Any:
             return invoke(left_scalar, [rhs], left_scalar.parse({"scalar": lhs}))
         if isinstance(lhs, np.ndarray):
             return invoke(both, [_beside(rhs, lhs), rhs], both.defaults)
-    elif isinstance(lhs, _NUMBERS) and isinstance(rhs, _NUMBERS) and word in _PLAIN:
-        return _PLAIN[word](lhs, rhs)
+    elif isinstance(lhs, _NUMBERS) and isinstance(rhs, _NUMBERS):
+        return PLAIN[word](lhs, rhs)
     raise DTypeError(f"{word}: expected NDArrays or numbers, got {type(lhs)} and {type(rhs)}")
 
 

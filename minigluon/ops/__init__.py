@@ -41,7 +41,7 @@ from . import (
 from .attrs import attr_key, attr_text
 from .custom import OpenOperator
 from .drawing import drawing_functions, zipfian_function
-from .face import BINARY, attach_methods, function, namespace, subspaces
+from .face import BINARY, PLAIN, attach_methods, function, namespace, subspaces
 from .join import split_v2_settings
 from .numpy.recode import decoded
 from .operator import Attrs, Operator, find_operator, operator, registry
@@ -50,7 +50,7 @@ from .operator import Attrs, Operator, find_operator, operator, registry
 from . import sparse  # hangs on records of all the others
 
 __all__ = [
-    "BINARY", "Attrs", "OpenOperator", "Operator", "attach_methods", "attr_key", "attr_text",
-    "decoded", "drawing_functions", "find_operator", "function", "namespace", "operator",
-    "registry", "split_v2_settings", "subspaces", "zipfian_function",
+    "BINARY", "PLAIN", "Attrs", "OpenOperator", "Operator", "attach_methods", "attr_key",
+    "attr_text", "decoded", "drawing_functions", "find_operator", "function", "namespace",
+    "operator", "registry", "split_v2_settings", "subspaces", "zipfian_function",
 ]

@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import inspect
+import math
+import operator
 from collections.abc import Callable, Iterator
 from functools import cache
 from types import SimpleNamespace
@@ -15,7 +17,7 @@ from ..base import did_you_mean
 from .custom import OpenOperator
 from .operator import Operator, registry
 
-__all__ = ["BINARY", "attach_methods", "function", "methods", "namespace", "subspaces"]
+__all__ = ["BINARY", "PLAIN", "attach_methods", "function", "methods", "namespace", "subspaces"]
 
 Call = Callable[[Operator, tuple[Any, ...], dict[str, Any]], Any]
 
@@ -41,6 +43,19 @@ BINARY: dict[str, tuple[str, str, str]] = {
     "logical_and": ("broadcast_logical_and", "_logical_and_scalar", "_logical_and_scalar"),
     "logical_or": ("broadcast_logical_or", "_logical_or_scalar", "_logical_or_scalar"),
     "logical_xor": ("broadcast_logical_xor", "_logical_xor_scalar", "_logical_xor_scalar"),
+}
+
+# word -> what it means for two numbers; a comparison gives 0 or 1, as for arrays
+PLAIN: dict[str, Callable[[Any, Any], Any]] = {
+    "add": operator.add, "subtract": operator.sub, "multiply": operator.mul,
+    "divide": operator.truediv, "modulo": operator.mod, "power": operator.pow,
+    "maximum": max, "minimum": min, "hypot": math.hypot,
+    "equal": lambda a, b: int(a == b), "not_equal": lambda a, b: int(a != b),
+    "greater": lambda a, b: int(a > b), "greater_equal": lambda a, b: int(a >= b),
+    "lesser": lambda a, b: int(a < b), "lesser_equal": lambda a, b: int(a <= b),
+    "logical_and": lambda a, b: int(bool(a and b)),
+    "logical_or": lambda a, b: int(bool(a or b)),
+    "logical_xor": lambda a, b: int(bool(a) != bool(b)),
 }
 
 # prefix of a registry name -> the sub-namespace that also shows it without the prefix

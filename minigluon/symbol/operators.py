@@ -1,7 +1,6 @@
 """What Python's operators, their words (``sym.add``) and methods mean on Symbols."""
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -9,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..base import ArgumentError, DTypeError
-from ..ops import BINARY, find_operator, registry
+from ..ops import BINARY, PLAIN, find_operator, registry
 from ..ops.face import function, methods
 from .create import call, create, split_v2
 from .symbol import Symbol
@@ -44,7 +43,7 @@ def binary(word: str, lhs: Any, rhs: Any, name: str | None = None) -> Any:
     if isinstance(rhs, Symbol) and isinstance(lhs, _NUMBERS):
         return _with_scalar(left_scalar, rhs, lhs, settings)
     if isinstance(lhs, _NUMBERS) and isinstance(rhs, _NUMBERS):
-        return _PLAIN[word](lhs, rhs)
+        return PLAIN[word](lhs, rhs)
     raise DTypeError(f"{word}: expected Symbols or numbers, got {type(lhs).__name__} and "
                      f"{type(rhs).__name__}")
 
@@ -53,19 +52,6 @@ def _with_scalar(name: str, data: Symbol, scalar: Any, settings: dict[str, Any])
     # MXNet's nodes: `_plusscalar0`, but `_equal_scalar0`
     hint = name if name in _COMPARISONS else name.removesuffix("_scalar") + "scalar"
     return create(hint, find_operator(name), (data,), {**settings, "scalar": scalar})
-
-
-_PLAIN: dict[str, Callable[[Any, Any], Any]] = {
-    "add": lambda a, b: a + b, "subtract": lambda a, b: a - b, "multiply": lambda a, b: a * b,
-    "divide": lambda a, b: a / b, "modulo": lambda a, b: a % b, "power": lambda a, b: a**b,
-    "maximum": max, "minimum": min,
-    "equal": lambda a, b: float(a == b), "not_equal": lambda a, b: float(a != b),
-    "greater": lambda a, b: float(a > b), "greater_equal": lambda a, b: float(a >= b),
-    "lesser": lambda a, b: float(a < b), "lesser_equal": lambda a, b: float(a <= b),
-    "logical_and": lambda a, b: float(bool(a) and bool(b)),
-    "logical_or": lambda a, b: float(bool(a) or bool(b)),
-    "logical_xor": lambda a, b: float(bool(a) != bool(b)), "hypot": math.hypot,
-}
 
 
 # What MXNet calls the two arguments where it does not say lhs and rhs.
