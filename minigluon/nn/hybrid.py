@@ -71,6 +71,10 @@ class HybridBlock(Block):
         if isinstance(value, (HybridBlock, Parameter)):
             self._clear_cached_op()
 
+    def __getstate__(self) -> dict[str, Any]:
+        # a graph is compiled for this process; a copy learns its own at its first call
+        return {**self.__dict__, "_trace": None}
+
     def register_child(self, block: Block, name: str | None = None) -> None:
         """Make `block` a child; it must be a HybridBlock."""
         if not isinstance(block, HybridBlock):

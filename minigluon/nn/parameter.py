@@ -121,6 +121,14 @@ class Parameter:
         self._grad_req = "null"
         self.grad_req = grad_req
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_trainer": None}  # a copy is trained by whoever asks for it
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if self._data is not None and self._grad is not None:  # arrays travel as numbers alone
+            autograd.mark_variables(self._data, self._grad, self._grad_req)
+
     def __repr__(self) -> str:
         return (f"{type(self).__name__} {self.name} (shape={self.shape}, "
                 f"dtype={dtype_name(self.dtype)})")

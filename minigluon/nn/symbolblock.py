@@ -102,6 +102,10 @@ class SymbolBlock(HybridBlock):
         """Move all parameters to other contexts."""
         self.collect_params().reset_ctx(ctx)
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._clear_cached_op()
+
     def _clear_cached_op(self) -> None:
         super()._clear_cached_op()
         if hasattr(self, "_outputs"):

@@ -1,12 +1,14 @@
 """HybridBlock: the graph computes what the eager block computes, whatever happens in between."""
+import copy
 import gc
+import pickle
 import threading
 
 import numpy as np
 import pytest
 
 import minigluon as mx
-from minigluon import autograd, nd, nn, symbol
+from minigluon import autograd, gluon, nd, nn, symbol
 from minigluon.gluon import block as gluon_block
 
 
@@ -542,3 +544,35 @@ def test_nested_arguments_as_other_libraries_take_them_apart():
     assert gluon_block._flatten([a, (None, [b])], "input") == ([a, None, b], [0, [-1, [0]]])
     with pytest.raises(ValueError, match="input of a HybridBlock"):
         gluon_block._flatten(3, "input")
+
+
+def _pickled(block):
+    return pickle.loads(pickle.dumps(block))
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, _pickled])
+@pytest.mark.parametrize("hybridized", [False, True])
+def test_a_copy_of_a_trained_block_computes_and_trains_by_itself(copied, hybridized):
+    net = nn.HybridSequential()
+    net.add(nn.Dense(3, in_units=2, activation="tanh"), nn.Dense(1, in_units=3))
+    net.initialize()
+    if hybridized:
+        net.hybridize()
+    x = nd.array([[1, 2], [3, 4]])
+
+    def train(block):
+        trainer = gluon.Trainer(block.collect_params(), "sgd", {"learning_rate": 0.1})
+        with autograd.record():
+            error = (block(x) ** 2).sum()
+        error.backward()
+        trainer.step(1)
+
+    train(net)
+    before = net(x).asnumpy()
+    other = copied(net)
+    np.testing.assert_array_equal(other(x).asnumpy(), before)
+    train(other)
+    assert np.abs(other(x).asnumpy() - before).max() > 1e-6
+    np.testing.assert_array_equal(net(x).asnumpy(), before)
+    train(net)
+    np.testing.assert_array_equal(net(x).asnumpy(), other(x).asnumpy())

@@ -1,6 +1,8 @@
 """SymbolBlock, and export: files that MXNet 1.9.1 wrote, and round trips."""
 import base64
+import copy
 import json
+import pickle
 
 import numpy as np
 import pytest
@@ -212,3 +214,18 @@ def test_text():
     block = nn.SymbolBlock(symbol.FullyConnected(a, num_hidden=3, name="fc"), a)
     assert repr(block) == "SymbolBlock(\n<Symbol fc> : 1 -> 1\n)"
     assert list(block._collect_params_with_prefix()) == ["weight", "bias"]
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda block: pickle.loads(pickle.dumps(block))])
+def test_a_copy_computes_by_itself(copied):
+    x = symbol.var("data")
+    block = nn.SymbolBlock(symbol.FullyConnected(x, num_hidden=3, name="fc") * 2, x)
+    block.initialize()
+    data = nd.array([[1, 2]])
+    expected = block(data).asnumpy()
+    other = copied(block)
+    block.collect_params()["fc_bias"].set_data(nd.ones((3,)))
+    np.testing.assert_array_equal(other(data).asnumpy(), expected)
+    with autograd.record():
+        other(data).backward()
+    np.testing.assert_array_equal(other.collect_params()["fc_bias"].grad().asnumpy(), [2, 2, 2])
