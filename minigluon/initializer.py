@@ -442,8 +442,8 @@ class Mixed:
 
     def __init__(self, patterns: Sequence[str], initializers: Sequence[Any]) -> None:
         if len(patterns) != len(initializers):
-            raise AssertionError(f"Mixed: {len(patterns)} patterns but "
-                                 f"{len(initializers)} initializers")
+            raise ArgumentValueError(f"Mixed: {len(patterns)} patterns but "
+                                     f"{len(initializers)} initializers")
         self.map = [(re.compile(pattern), create(init))
                     for pattern, init in zip(patterns, initializers, strict=True)]
 
@@ -480,12 +480,12 @@ class Load:
         if name in self.param:
             value = self.param[name]
             if value.shape != arr.shape:
-                raise AssertionError(f"Load: parameter '{name}' has shape {arr.shape}, "
-                                     f"the loaded value {value.shape}")
+                raise ArgumentValueError(f"Load: parameter '{name}' has shape {arr.shape}, "
+                                         f"the loaded value {value.shape}")
             arr[:] = value
         elif self.default_init is None:
-            raise AssertionError(f"Load: parameter '{name}' is not among the loaded ones and "
-                                 "there is no default_init")
+            raise ArgumentValueError(f"Load: parameter '{name}' is not among the loaded ones and "
+                                     "there is no default_init")
         else:
             create(self.default_init)(name, arr)
         if self.verbose:

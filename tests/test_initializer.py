@@ -166,7 +166,7 @@ def test_mixed():
     assert (filled(init.Mixed(["b"], [init.Constant(3)]), "b_weight") == 3).all()
     with pytest.raises(ValueError, match="no pattern matches parameter 'a_weight'"):
         filled(init.Mixed(["b"], [init.One()]), "a_weight")
-    with pytest.raises(AssertionError, match="1 patterns but 2"):
+    with pytest.raises(ValueError, match="1 patterns but 2"):
         init.Mixed(["b"], [init.One(), init.Zero()])
 
 
@@ -179,7 +179,7 @@ def test_load(tmp_path):
     assert filled(load, "other_weight", (3,)).tolist() == [1, 1, 1]
     with pytest.raises(AssertionError, match=r"\(3,\), the loaded value \(2,\)"):
         filled(load, "a_weight", (3,))
-    with pytest.raises(AssertionError, match="not among the loaded"):
+    with pytest.raises(ValueError, match="not among the loaded"):
         filled(init.Load({}), "a_weight", (3,))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import autograd
+from ..base import ArgumentError
 from ..ndarray import NDArray
 
 __all__ = ["TrainingStateScope", "backward", "compute_gradient", "grad", "grad_and_loss",
@@ -77,7 +78,7 @@ def grad_and_loss(func: Callable[..., Any], argnum: int | Sequence[int] | None =
         variables = list(args) if chosen is None else [args[place] for place in chosen]
         for variable in variables:
             if not isinstance(variable, NDArray):
-                raise AssertionError("type of autograd input should NDArray.")
+                raise ArgumentError("type of autograd input should NDArray.")
         grads = [variable.zeros_like() for variable in variables]
         mark_variables(variables, grads)
         with train_section():

@@ -32,7 +32,7 @@ def shape_is_known(shape: tuple[int, ...] | None) -> bool:
     if shape is None:
         return False
     if any(size < 0 for size in shape):
-        raise AssertionError(f"shape dimension size cannot be less than 0, got {shape}")
+        raise ArgumentValueError(f"shape dimension size cannot be less than 0, got {shape}")
     return 0 not in shape and len(shape) > 0
 
 

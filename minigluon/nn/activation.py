@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..base import ArgumentValueError
 from ..initializer import Constant
 from .hybrid import HybridBlock
 
@@ -39,7 +40,8 @@ class LeakyReLU(HybridBlock):
 
     def __init__(self, alpha: float, **kwargs: Any) -> None:
         if alpha < 0:
-            raise AssertionError(f"LeakyReLU: the slope alpha must not be negative, got {alpha}")
+            raise ArgumentValueError("LeakyReLU: the slope alpha must not be negative, got "
+                                     f"{alpha}")
         super().__init__(**kwargs)
         self._alpha = alpha
 

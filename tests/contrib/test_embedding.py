@@ -65,7 +65,7 @@ def test_what_does_not_fit_is_explained(vectors, tmp_path):
         vectors("word\n")
     with pytest.raises(ValueError, match="valid path"):
         text.embedding.CustomEmbedding(str(tmp_path / "none"))
-    with pytest.raises(AssertionError, match="not registered"):
+    with pytest.raises(ValueError, match="not registered"):
         text.embedding.create("nope")
     with pytest.raises(KeyError, match=r"glove\.6B\.50d\.txt"):
         text.embedding.create("glove", pretrained_file_name="nope")

@@ -40,7 +40,7 @@ def test_hybridized_cell_gives_the_same():
 
 def test_bad_settings_are_explained():
     cells = mx.gluon.contrib.rnn
-    with pytest.raises(AssertionError, match="odd number"):
+    with pytest.raises(ValueError, match="odd number"):
         cells.Conv2DGRUCell((2, 5, 4), 3, 3, 2)
     with pytest.raises(AssertionError, match="2 sizes"):
         cells.Conv2DGRUCell((2, 5), 3, 3, 3)

@@ -286,7 +286,7 @@ def test_slopes():
     np.testing.assert_allclose(values(nn.Swish()), x.asnumpy() / (1 + np.exp(-x.asnumpy())),
                                rtol=1e-5)
     np.testing.assert_allclose(values(nn.GELU())[0], [-0.158655, 1.954500], rtol=1e-4)
-    with pytest.raises(AssertionError, match="must not be negative"):
+    with pytest.raises(ValueError, match="must not be negative"):
         nn.LeakyReLU(-1)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ... import ndarray as nd
-from ...base import ArgumentValueError, FileMissingError, Registry, data_dir
+from ...base import ArgumentError, ArgumentValueError, FileMissingError, Registry, data_dir
 from ...ndarray import NDArray
 from .vocab import Vocabulary
 
@@ -76,13 +76,13 @@ class _TokenEmbedding(Vocabulary):
             raise AssertionError("The property `idx_to_vec` has not been properly set.")
         listed = tokens if isinstance(tokens, list) else [tokens]
         if len(new_vectors.shape) not in ((2,) if len(listed) > 1 else (1, 2)):
-            raise AssertionError("`new_vectors` must be a 2-D NDArray if `tokens` is a list of "
-                                 f"multiple strings; got shape {new_vectors.shape}")
+            raise ArgumentValueError("`new_vectors` must be a 2-D NDArray if `tokens` is a list of "
+                                     f"multiple strings; got shape {new_vectors.shape}")
         rows = new_vectors.reshape((-1, new_vectors.shape[-1]))
         if rows.shape != (len(listed), self.vec_len):
-            raise AssertionError(f"The length of `new_vectors` must be equal to the number of "
-                                 f"tokens and its width to {self.vec_len}; got shape {rows.shape} "
-                                 f"for {len(listed)} tokens")
+            raise ArgumentValueError("The length of `new_vectors` must be equal to the number of "
+                                     f"tokens and its width to {self.vec_len}; got shape "
+                                     f"{rows.shape} for {len(listed)} tokens")
         numbers = []
         for word in listed:
             if word not in self._token_to_idx:
@@ -130,8 +130,8 @@ class _TokenEmbedding(Vocabulary):
         if vocabulary is None:
             return
         if not isinstance(vocabulary, Vocabulary):
-            raise AssertionError("The argument `vocabulary` must be an instance of "
-                                 "mxnet.contrib.text.vocab.Vocabulary.")
+            raise ArgumentError("The argument `vocabulary` must be an instance of "
+                                "mxnet.contrib.text.vocab.Vocabulary.")
         self._take_over([self], vocabulary)
 
     def _take_over(self, embeddings: Sequence[_TokenEmbedding], vocabulary: Vocabulary) -> None:
@@ -211,9 +211,9 @@ class CompositeEmbedding(_TokenEmbedding):
         listed = token_embeddings if isinstance(token_embeddings, list) else [token_embeddings]
         for one in listed:
             if not isinstance(one, _TokenEmbedding):
-                raise AssertionError("The argument `token_embeddings` must be an instance or a "
-                                     "list of instances of _TokenEmbedding, got "
-                                     f"{type(one).__name__}")
+                raise ArgumentError("The argument `token_embeddings` must be an instance or a "
+                                    "list of instances of _TokenEmbedding, got "
+                                    f"{type(one).__name__}")
         self._take_over(listed, vocabulary)
 
 
@@ -230,8 +230,8 @@ def register(embedding_cls: type) -> type:
 def create(embedding_name: str, **kwargs: Any) -> Any:
     """An embedding by the name of its class; `kwargs` are its arguments."""
     if embedding_name.lower() not in _registry.entries:
-        raise AssertionError(f"{embedding_name} is not registered. Please register with "
-                             "token embedding.register first")
+        raise ArgumentValueError(f"{embedding_name} is not registered. Please register with "
+                                 "token embedding.register first")
     return _registry.create(embedding_name, **kwargs)
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....base import NotForThisError
+from ....base import ArgumentValueError, NotForThisError
 from ....nn import ParameterDict
 from ...rnn import GRUCell, HybridRecurrentCell, LSTMCell, RNNCell
 
@@ -50,14 +50,14 @@ class _ConvCell(HybridRecurrentCell):
         self._activation, self._recurrent_activation = activation, "sigmoid"
         channels, *size = input_shape
         if len(size) != self._axes:
-            raise AssertionError(f"{type(self).__name__}: input_shape: expected (channels, "
-                                 f"{self._axes} sizes), got {input_shape}")
+            raise ArgumentValueError(f"{type(self).__name__}: input_shape: expected (channels, "
+                                     f"{self._axes} sizes), got {input_shape}")
         self._from_input = {"kernel": self._each("i2h_kernel", i2h_kernel),
                             "pad": self._each("i2h_pad", i2h_pad),
                             "dilate": self._each("i2h_dilate", i2h_dilate)}
         kernel, dilate = self._each("h2h_kernel", h2h_kernel), self._each("h2h_dilate", h2h_dilate)
         if not all(k % 2 for k in kernel):
-            raise AssertionError(f"Only support odd number, get h2h_kernel= {h2h_kernel}")
+            raise ArgumentValueError(f"Only support odd number, get h2h_kernel= {h2h_kernel}")
         self._from_state = {"kernel": kernel, "dilate": dilate,
                             "pad": tuple(d * (k - 1) // 2
                                          for k, d in zip(kernel, dilate, strict=True))}
@@ -78,8 +78,8 @@ class _ConvCell(HybridRecurrentCell):
         """One number for each spatial axis."""
         values = (value,) * self._axes if isinstance(value, int) else tuple(value)
         if len(values) != self._axes:
-            raise AssertionError(f"{type(self).__name__}: {name}: expected a number or "
-                                 f"{self._axes} of them, got {value}")
+            raise ArgumentValueError(f"{type(self).__name__}: {name}: expected a number or "
+                                     f"{self._axes} of them, got {value}")
         return values
 
     def state_info(self, batch_size: int = 0) -> list[dict[str, Any]]:
