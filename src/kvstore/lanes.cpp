@@ -272,7 +272,6 @@ class Lanes : public Bringer, public std::enable_shared_from_this<Lanes> {
         }
         open = std::move(at->second);
         open_.erase(at);
-        finished_.emplace_back(seq, open.kept);
         waiting_ = open_.size();
       }
       const std::size_t size = open.reply.size();
@@ -284,6 +283,10 @@ class Lanes : public Bringer, public std::enable_shared_from_this<Lanes> {
       for (const auto& [data, count] : open.targets) {
         std::memcpy(data, from, count);
         from += count;
+      }
+      {
+        std::lock_guard<std::mutex> hold(state_);  // not before: arrays may go then
+        finished_.emplace_back(seq, open.kept);
       }
       engine().end(open.item, nullptr);
       if (bytes == size) return false;

@@ -1,4 +1,5 @@
 """Small rounds that repeat: done by native code at both ends, seen by nobody but the clock."""
+import queue
 import select
 import socket
 import struct
@@ -196,6 +197,43 @@ def test_whoever_waits_reads_the_answer_itself():
     epoll.close()
     for end in (far, near):
         end.close()
+
+
+@native
+def test_an_answer_is_told_of_only_when_its_numbers_are_in_place():
+    far, near = ends()
+    epoll = select.epoll()
+    epoll.register(near.sock.fileno(), select.EPOLLIN)
+    lanes = core.kv_lanes(epoll.fileno(), NUMBER_AT)
+    lanes.add(near.sock.fileno())
+    target, sent = nd.zeros((4000,)), np.ones(4000, np.float32)
+    asked = form_of(frames(PushPull, 0, 0, sent))
+    reply = form_of(frames(Values, 0, 0, sent))
+    waits = queue.SimpleQueue()
+
+    def reads():
+        while waits.get():
+            target.wait_to_read()
+
+    thread = threading.Thread(target=reads)
+    thread.start()
+    early = 0
+    for seq in range(1, 2001):
+        ticket = begin([target._variable()], "an answer")
+        lanes.call(near.sock.fileno(), seq, *asked, [sent], *reply, [target._data], ticket)
+        waits.put(True)
+        far.send(frames(Values, 0, seq, sent * seq))
+        while not lanes.finished():   # after that nobody keeps the arrays
+            continue
+        early += target._data[-1] != seq
+        heard(far)
+    waits.put(False)
+    thread.join()
+    lanes.remove(near.sock.fileno())
+    epoll.close()
+    for end in (far, near):
+        end.close()
+    assert not early
 
 
 SCRIPT = """
