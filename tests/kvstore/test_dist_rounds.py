@@ -390,3 +390,31 @@ def test_what_is_left_to_send_goes_out_although_somebody_waits_in_between():
     finally:
         worker.close()
         server.close()
+
+
+@native
+def test_no_answer_overtakes_what_is_left_to_send():
+    server, worker = ZmqTransport(b"t", 5.0), ZmqTransport(b"t", 5.0)
+    try:
+        peer, dialled = meet(server, worker)
+        value = np.ones(6, np.float32)
+        rounds = core.KvRounds(server.epoll.fileno(), NUMBER_AT, value)
+        rounds.add(server.end(peer).sock.fileno(), *form_of(frames(PushPull, 0, 1, value)),
+                   *form_of(frames(Values, 0, 1, value)), 1)
+        server.repeat(rounds)
+        server.send(peer, [b"long", bytes(1 << 20)])
+        worker.send(dialled, frames(PushPull, 0, 2, value))
+        (asked,) = server.poll(1.0)   # Python answers
+        assert decode(asked.frames).message.seq == 2 and rounds.progress()[0] == 0
+        server.send(peer, frames(Values, 0, 2, value))
+        found, until = [], time.monotonic() + 10
+        while len(found) < 2 and time.monotonic() < until:
+            server.poll(0.01)
+            found += worker.poll(0.01)
+        assert [len(frame) for frame in found[0].frames] == [4, 1 << 20]
+        assert decode(found[1].frames).message.seq == 2 and server.near[peer].channel.idle
+        worker.send(dialled, frames(PushPull, 0, 3, value))
+        assert server.poll(0.05) == [] and rounds.progress()[0] == 1
+    finally:
+        worker.close()
+        server.close()

@@ -1,4 +1,4 @@
-"""A connection between two processes of one host: a Unix socket, and shared memory for numbers.
+"""A connection: a Unix socket within a host, and shared memory for numbers; or a TCP socket.
 
 A message is a head (magic, count), a table with an entry for each frame, and the bytes of those
 frames that travel inline. A frame that lies in a segment of the sender travels as (segment, offset,

@@ -1,7 +1,7 @@
 """Frames over ZeroMQ: a ROUTER that listens, a DEALER for each connection that is dialled.
 
-A server that is reached on the same host is dialled by a Unix socket instead (`channel`), over
-which numbers travel in shared memory.
+A server that is reached on the same host is dialled by a Unix socket instead, over which numbers
+travel in shared memory; any other one gets a TCP connection for numbers besides (`near`).
 
 The only file that imports zmq. Every connection first goes through `auth`. Death of a peer shows as
 a closed TCP connection, or as missing ZMTP heartbeats, which ZeroMQ's own thread sends: a process
@@ -371,7 +371,7 @@ class ZmqTransport:
         if self._probes or self._redialling():
             seconds = min(seconds, 0.1)
         ready = self._readable() if self.stale else []
-        if self._rounds is not None and not ready:
+        if self._rounds is not None and not ready and self._idle():
             self._repeat(self._rounds, seconds, events)
             seconds = 0.0
         found = self.epoll.poll(0.0 if ready else seconds)
@@ -416,6 +416,10 @@ class ZmqTransport:
         for descriptor, data in rounds.unsent():
             near = self._by_file(descriptor)
             near.left(near.channel.write(data))
+
+    def _idle(self) -> bool:
+        """Whether nothing is left to be sent: answers of native code would go out before it."""
+        return all(near.channel.idle for near in self.near.values())
 
     def _by_file(self, descriptor: int) -> Near:
         return next(near for near in self.near.values() if near.descriptor == descriptor)
