@@ -22,6 +22,7 @@ import builtins
 import contextlib
 import importlib
 import io
+import itertools
 import json
 import os
 import pickle
@@ -123,7 +124,56 @@ def operator_runner(mx: Any, trial: Any) -> Any:
     return call
 
 
+def fault(error: Exception) -> tuple[list[str], str]:
+    """The classes of an error, but for `BaseException` and `object`, and its words."""
+    return [each.__name__ for each in type(error).__mro__][:-2], str(error)[:300]
+
+
+def shown_by(mx: Any, name: str, code: str, begin: Any) -> tuple[list[Any], Any]:
+    """What one program shows, and the error that stops it.
+
+    Args:
+        begin: is told the number of each trial before it runs; False: that one is left out.
+    """
+    shown: list[Any] = []
+    numbers = itertools.count(1)
+
+    def trial(label: str, function: Any) -> None:
+        if not begin(next(numbers)):
+            return
+        try:
+            shown.append((label, told(function())))
+        except TimeoutError:
+            raise
+        except Exception as wrong:
+            shown.append((label, ("refused", *fault(wrong))))
+
+    space = {"mx": mx, "np": np, "nd": mx.nd, "sym": mx.sym, "gluon": mx.gluon, "nn": mx.gluon.nn,
+             "autograd": mx.autograd, "os": os, "json": json, "A": array_maker(mx), "trial": trial,
+             "call": operator_runner(mx, trial),
+             "show": lambda *values: shown.extend(("shown", told(value)) for value in values)}
+    np.random.seed(0)
+    random.seed(0)
+    mx.random.seed(0)
+    printed, error = io.StringIO(), None
+    signal.alarm(LIMIT)
+    try:
+        with contextlib.redirect_stdout(printed), mx.name.NameManager():
+            exec(compile(code, name, "exec"), space)
+    except Exception as problem:
+        error = fault(problem)
+    finally:
+        signal.alarm(0)
+    if mx.util.is_np_array():
+        mx.npx.reset_np()
+    with contextlib.suppress(Exception):
+        mx.nd.waitall()
+    text = re.sub(r"0x[0-9a-f]+", "0x", printed.getvalue())
+    return shown + ([("printed", text)] if text else []), error
+
+
 def work(module: str, cases_file: str, out_file: str, start: int, skipped: set[Any]) -> None:
+    """Run the cases from `start` on; tell what they show, and what is about to run, as pickles."""
     warnings.simplefilter("ignore")
     for name in ("bool", "int", "float", "object"):  # MXNet asks NumPy for them
         if name not in np.__dict__:
@@ -138,52 +188,18 @@ def work(module: str, cases_file: str, out_file: str, start: int, skipped: set[A
 
     signal.signal(signal.SIGALRM, late)
     with open(out_file, "ab") as out:
-        for number in range(start, len(cases)):
-            name, code = cases[number]
-            shown: list[Any] = []
-            count = [0]
-
-            def trial(label: str, function: Any, shown: Any = shown, count: Any = count,
-                      number: int = number) -> None:
-                count[0] += 1
-                if (number, count[0]) in skipped:
-                    return
-                pickle.dump((number, "begin", count[0]), out)
-                out.flush()
-                try:
-                    shown.append((label, told(function())))
-                except TimeoutError:
-                    raise
-                except Exception as wrong:
-                    classes = [each.__name__ for each in type(wrong).__mro__][:-2]
-                    shown.append((label, ("refused", classes, str(wrong)[:300])))
-
-            space = {"mx": mx, "np": np, "nd": mx.nd, "sym": mx.sym, "gluon": mx.gluon,
-                     "nn": mx.gluon.nn, "autograd": mx.autograd, "os": os, "json": json,
-                     "A": array_maker(mx), "trial": trial, "call": operator_runner(mx, trial),
-                     "show": lambda *values, shown=shown: shown.extend(
-                         ("shown", told(value)) for value in values)}
-            np.random.seed(0)
-            random.seed(0)
-            mx.random.seed(0)
-            printed, error = io.StringIO(), None
-            signal.alarm(LIMIT)
-            try:
-                with contextlib.redirect_stdout(printed), mx.name.NameManager():
-                    exec(compile(code, name, "exec"), space)
-            except Exception as problem:
-                error = ([each.__name__ for each in type(problem).__mro__][:-2],
-                         str(problem)[:300])
-            finally:
-                signal.alarm(0)
-            if mx.util.is_np_array():
-                mx.npx.reset_np()
-            with contextlib.suppress(Exception):
-                mx.nd.waitall()
-            text = re.sub(r"0x[0-9a-f]+", "0x", printed.getvalue())
-            shown += [("printed", text)] if text else []
-            pickle.dump((number, shown, error), out)
+        def say(*record: Any) -> None:
+            pickle.dump(record, out)
             out.flush()
+
+        def begin(trial: int) -> bool:
+            wanted = (number, trial) not in skipped
+            if wanted:
+                say(number, "begin", trial)
+            return wanted
+
+        for number in range(start, len(cases)):
+            say(number, *shown_by(mx, *cases[number], begin))
 
 
 # -- in the process that compares ------------------------------------------------------------------
@@ -235,8 +251,7 @@ def run(python: str, module: str, cases: list[tuple[str, str]]) -> dict[int, Any
 
 def refused(value: Any) -> bool:
     """Whether a told value is an error."""
-    return isinstance(value, tuple) and bool(value) and isinstance(value[0], str) and (
-        value[0] == "refused")
+    return isinstance(value, tuple) and value[:1] == ("refused",)
 
 
 def same_class(ours: list[str], theirs: list[str]) -> bool:
