@@ -10,6 +10,7 @@ from typing import Any
 import numpy as onp
 
 from ..base import ArgumentValueError, MXNetError
+from ..ops.rules import axis_of
 from ..symbol import Symbol
 from .array import face, lower
 from .elementwise import FUNCTIONS as ELEMENTWISE
@@ -111,8 +112,9 @@ def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
     """x with ``tensordot(a, x, x.ndim) == b``; `axes` of a are moved to its end before."""
     a, b = floating(lifted(a)), floating(lifted(b))
     if axes is not None:
-        moved = [axis % a.ndim for axis in ((axes,) if isinstance(axes, int) else axes)]
-        a = a.transpose([axis for axis in range(a.ndim) if axis not in moved] + moved)
+        moved = [axis_of(axis, a.ndim, "np.linalg.tensorsolve: axes")
+                 for axis in ((axes,) if isinstance(axes, int) else axes)]
+        a = a.transpose([*(axis for axis in range(a.ndim) if axis not in moved), *moved])
     columns = a.shape[b.ndim:]
     return solve(a.reshape((-1, math.prod(columns))), b.reshape((-1,))).reshape(columns)
 

@@ -396,6 +396,8 @@ def test_equations_and_singular_values_equal_numpys():
         np.linalg.solve(np.zeros((2, 2)), np.ones((2, 2))).asnumpy()
     with pytest.raises(ValueError, match="ind"):
         np.linalg.tensorinv(ours[0], ind=0)
+    with pytest.raises(ValueError, match=r"tensorsolve: axes: expected a number from -3 to 2"):
+        np.linalg.tensorsolve(ours[2], ours[1][0, :2, :3], axes=(7,))
 
 
 def test_draws_of_npx():
