@@ -160,3 +160,20 @@ def test_a_line_after_each_epoch_that_ends_with_a_barrier(go):
         job.wait_for("scheduler", "barrier 2: step 2; in 64 B; out 64 B; wait ", 60)
         with opened(go):
             job.succeed(30)
+
+
+SHORT = """
+kv = mx.kv.create("dist_sync")
+kv.init("w", nd.zeros((4,)))
+for step in range(3):
+    value = nd.ones((4,))
+    kv.pushpull("w", value)
+    value.wait_to_read()
+"""
+
+
+def test_the_last_line_counts_what_came_after_the_last_heartbeat():
+    env = {"MINIGLUON_STATS": "600", "PS_HEARTBEAT_INTERVAL": "60", "PS_HEARTBEAT_TIMEOUT": "600"}
+    with Job(SHORT, workers=2, servers=2, env=env) as job:
+        job.succeed(30)
+        assert "step 3; in 96 B; out 96 B; wait " in job.text("scheduler")

@@ -317,8 +317,9 @@ def test_a_lost_worker_is_reported_with_its_last_step():
 
 def test_the_scheduler_says_how_it_ends():
     made = server()
+    report = made.report(0)
     assert made.handle(say.Shutdown(), "scheduler", 0) == [
-        Send("scheduler", say.Goodbye()), Stop(0)]
+        Send("scheduler", report), Send("scheduler", say.Goodbye()), Stop(0)]
     log, stop = made.handle(say.Abort(0, "lost", "worker 1 died"), "scheduler", 0)
     assert "worker 1 died" in log.text and stop.code == 75
     own = say.Abort(0, "error", "optimizer", "", Role.SERVER, 0, 1)

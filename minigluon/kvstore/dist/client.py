@@ -127,7 +127,7 @@ class Client:
             for pending in [self.request(node, say.Goodbye()) for node in self.servers]:
                 self.wait(pending)
             self._leaving = True
-            self.wait(self.request(SCHEDULER, say.Goodbye()))
+            self.wait(self.request(SCHEDULER, say.Goodbye(step=self.step)))
         finally:
             self.stop()
 

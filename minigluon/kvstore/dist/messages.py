@@ -338,9 +338,10 @@ class Leave(Message):
 
 
 class Goodbye(Message):
-    """This process is done and leaves in order."""
+    """This process is done, so far it came, and leaves in order."""
 
     kind: ClassVar[int] = 17
+    step: int = 0
 
 
 class Farewell(Message):

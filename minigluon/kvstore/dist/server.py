@@ -112,7 +112,8 @@ class ServerState(Holdings):
             code = message.code if mine else LOST  # else this process is a victim
             return [Log("error", f"job aborted: {message.reason}"), Stop(code)]
         if isinstance(message, say.Shutdown):
-            return [Send(self.scheduler, say.Goodbye()), Stop(0)]
+            words = (self.report(now), say.Goodbye())  # what the last line about the job counts
+            return [*(Send(self.scheduler, word) for word in words), Stop(0)]
         if isinstance(message, say.StallQuery):
             return [Send(self.scheduler, say.StallReport(0, self._stalls(now)))]
         return []
