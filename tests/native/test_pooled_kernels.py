@@ -31,8 +31,13 @@ def test_alone() -> None:
     for got, want in zip(step([x]), wanted, strict=True):
         np.testing.assert_array_equal(got, want)
     dy, place = normal(2, 3, 3, 2, 16), _places(2, 3, 3, 2, 16)
+    dy[0, 1, 2, 1, 3:6] = np.inf, -np.inf, np.nan  # the others of the window get 0 all the same
     step, [want] = step_for("_pool_two_spread", [dy, place], {})
     np.testing.assert_array_equal(step([dy, place])[0], want)
+    assert np.count_nonzero(want) <= dy.size and np.isnan(want).sum() == 1
+    back = registry["_pool_two_pick"].body(np, want, place)
+    np.testing.assert_array_equal(back, dy)
+    assert back.dtype == dy.dtype
 
 
 @pytest.mark.parametrize("count", [1, 2])

@@ -86,7 +86,7 @@ def pool_two_spread(xp: Any, dy: Any, place: Any) -> Any:
     """
     made = xp.empty(_doubled(dy.shape), dy.dtype)
     for number, part in enumerate(_quarters(made)):
-        part[...] = dy * (place == number)
+        part[...] = xp.where(place == number, dy, 0)
     return made
 
 
@@ -98,7 +98,7 @@ def pool_two_pick(xp: Any, data: Any, place: Any) -> Any:
 
     Shapes: data (N, C, 2 H, 2 W, ...), place (N, C, H, W, ...) -> (N, C, H, W, ...).
     """
-    return sum(part * (place == number) for number, part in enumerate(_quarters(data)))
+    return sum(xp.where(place == number, part, 0) for number, part in enumerate(_quarters(data)))
 
 
 # -- joined to convolutions ------------------------------------------------------------------------
