@@ -44,7 +44,9 @@ static bool set_attr(Attrs& attrs, const std::string& name, nb::handle value) {
   if (PyBool_Check(raw)) {
     attrs.set(name, raw == Py_True);
   } else if (PyLong_Check(raw)) {
-    attrs.set(name, nb::cast<int64_t>(value));
+    int64_t number;
+    if (!nb::try_cast(value, number)) return false;
+    attrs.set(name, number);
   } else if (PyFloat_Check(raw)) {
     attrs.set(name, PyFloat_AsDouble(raw));
   } else if (PyUnicode_Check(raw)) {
@@ -54,8 +56,10 @@ static bool set_attr(Attrs& attrs, const std::string& name, nb::handle value) {
     std::vector<double> numbers;
     for (nb::handle item : value) {
       if (PyLong_Check(item.ptr())) {
-        whole.push_back(nb::cast<int64_t>(item));
-        numbers.push_back(static_cast<double>(whole.back()));
+        int64_t number;
+        if (!nb::try_cast(item, number)) return false;
+        whole.push_back(number);
+        numbers.push_back(static_cast<double>(number));
       } else if (PyFloat_Check(item.ptr())) {
         numbers.push_back(PyFloat_AsDouble(item.ptr()));
       } else {

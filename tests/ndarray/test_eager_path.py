@@ -55,6 +55,14 @@ def test_numbers(word: str, number: Any) -> None:
         np.testing.assert_array_equal(got.asnumpy(), expected.asnumpy())
 
 
+def test_integers_too_large_for_kernels_go_the_general_way() -> None:
+    x = nd.array([1.0, 2.0, 3.0])
+    assert nd.clip(x, 2, 10**30).asnumpy().tolist() == [2, 2, 3]
+    assert nd.slice_axis(x, axis=0, begin=1, end=10**30).asnumpy().tolist() == [2, 3]
+    with pytest.raises(MXNetError, match="tile"):
+        nd.tile(x, reps=(1, 10**30))
+
+
 def test_special_values_make_no_noise() -> None:
     x = nd.array([0.0, np.inf, np.nan, -0.0])
     np.testing.assert_array_equal((x / x).asnumpy(), [np.nan] * 4)
