@@ -33,8 +33,6 @@ struct Work {
 const auto gather_of = MG_PICK(columns::gather);
 const auto filters_of = MG_PICK(columns::filters);
 
-int64_t aligned(int64_t floats) { return (floats + 15) / 16 * 16; }
-
 class ColumnsConv final : public Step {
  public:
   explicit ColumnsConv(const ConvProblem& problem)
@@ -142,7 +140,6 @@ class ColumnsConv final : public Step {
 
 std::unique_ptr<Step> make(const std::vector<Desc>& in, const std::vector<Desc>& out,
                            const Attrs& attrs) {
-  if (attrs.get<std::string>("layout", "NCHW") != "NCHW") return nullptr;
   const auto problem = read_conv(in, out[0], attrs, false);
   if (!problem || problem->geometry.batch != 1) return nullptr;
   return std::make_unique<ColumnsConv>(*problem);

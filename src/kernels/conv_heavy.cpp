@@ -125,7 +125,6 @@ class HeavyConv final : public Step {
 
 std::unique_ptr<Step> make(const std::vector<Desc>& in, const std::vector<Desc>& out,
                            const Attrs& attrs) {
-  if (attrs.get<std::string>("layout", "") != "NHWC/OIHW") return nullptr;
   const auto problem = read_conv(in, out[0], attrs, true);
   if (!problem) return nullptr;
   const ConvGeometry& g = problem->geometry;

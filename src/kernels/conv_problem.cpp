@@ -14,6 +14,8 @@ int64_t places(int64_t size, int64_t kernel, int64_t step, int64_t dilate, int64
 
 std::optional<ConvGeometry> read_geometry(const std::vector<Desc>& in, const Desc& out,
                                           const Attrs& attrs, bool last) {
+  const char* layout = last ? "NHWC/OIHW" : "NCHW";
+  if (attrs.get<std::string>("layout", "NCHW") != layout) return {};
   if (in.size() < 2 || in[0].ndim() != 4 || in[1].ndim() != 4 || out.ndim() != 4) return {};
   for (const Desc& each : in) {
     if (each.dtype != DType::f32 || each.size() < 1) return {};

@@ -7,6 +7,9 @@
 
 namespace mg {
 
+// Whole cache lines.
+inline int64_t aligned(int64_t floats) { return (floats + 15) / 16 * 16; }
+
 struct ConvGeometry {
   int64_t batch, height, width, channels, filters, kh, kw, out_h, out_w;
   int64_t step_y, step_x, dilate_y, dilate_x, pad_y, pad_x;
@@ -24,7 +27,7 @@ struct ConvProblem {
 };
 
 // Of a call of Convolution or _conv_fused with data (N, H, W, C) where `last`, else (N, C, H, W).
-// Nothing where it is none: other types or numbers of axes, groups, shapes that do not fit.
+// Nothing where it is none: another layout, other types or numbers of axes, groups, shapes that do not fit.
 std::optional<ConvProblem> read_conv(const std::vector<Desc>& in, const Desc& out,
                                      const Attrs& attrs, bool last);
 

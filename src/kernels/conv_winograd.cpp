@@ -53,8 +53,6 @@ const auto gradients_of = MG_PICK(winograd::gradients);
 // Tiles that a piece of work takes at a time: products of whole rows, elements in the second cache.
 constexpr int64_t kTiles = 48;
 
-int64_t aligned(int64_t floats) { return (floats + 15) / 16 * 16; }
-
 // What the convolution and both gradients share.
 class Winograd : public Step {
  protected:
@@ -65,7 +63,7 @@ class Winograd : public Step {
                 back ? g.filters : g.channels, back ? 2 - g.pad_y : g.pad_y,
                 back ? 2 - g.pad_x : g.pad_x},
         width_(MG_PICK(winograd::width)()), vector_(MG_PICK(winograd::vector)()),
-        lanes_(std::max(1, team_size())) {
+        lanes_(team_size()) {
     tiling_.down = (tiling_.out_h + 1) / 2;
     tiling_.across = (tiling_.out_w + 1) / 2;
   }
@@ -302,34 +300,32 @@ class WinogradWeights final : public Winograd {
   int64_t shared_, lane_, a_lane_;  // where things lie in the scratch memory
 };
 
-// Whether a convolution is one of those for which this is faster (measured).
-bool fits(const ConvGeometry& g) {
+// A convolution of those for which this is faster (measured).
+std::optional<ConvProblem> suited(const std::vector<Desc>& in, const Desc& out,
+                                  const Attrs& attrs) {
+  auto problem = read_conv(in, out, attrs, true);
+  if (!problem || !winograd_may(problem->geometry)) return {};
+  const ConvGeometry& g = problem->geometry;
   const int64_t tiles = g.batch * ((g.out_h + 1) / 2) * ((g.out_w + 1) / 2);
-  return winograd_may(g) && tiles >= kTiles && 3 * g.positions() >= 2 * 4 * tiles;
+  return tiles >= kTiles && 3 * g.positions() >= 2 * 4 * tiles ? problem : std::nullopt;
 }
 
 std::unique_ptr<Step> make(const std::vector<Desc>& in, const std::vector<Desc>& out,
                            const Attrs& attrs) {
-  if (attrs.get<std::string>("layout", "") != "NHWC/OIHW") return nullptr;
-  const auto problem = read_conv(in, out[0], attrs, true);
-  if (!problem || !fits(problem->geometry)) return nullptr;
-  return std::make_unique<WinogradConv>(*problem, false);
+  const auto problem = suited(in, out[0], attrs);
+  return problem ? std::make_unique<WinogradConv>(*problem, false) : nullptr;
 }
 
 std::unique_ptr<Step> make_grad_data(const std::vector<Desc>& in, const std::vector<Desc>& out,
                                      const Attrs& attrs) {
-  if (attrs.get<std::string>("layout", "") != "NHWC/OIHW") return nullptr;
-  const auto problem = read_conv({out[0], in[1]}, in[0], attrs, true);
-  if (!problem || !fits(problem->geometry)) return nullptr;
-  return std::make_unique<WinogradConv>(*problem, true);
+  const auto problem = suited({out[0], in[1]}, in[0], attrs);
+  return problem ? std::make_unique<WinogradConv>(*problem, true) : nullptr;
 }
 
 std::unique_ptr<Step> make_grad_weight(const std::vector<Desc>& in, const std::vector<Desc>& out,
                                        const Attrs& attrs) {
-  if (attrs.get<std::string>("layout", "") != "NHWC/OIHW") return nullptr;
-  const auto problem = read_conv({in[1], out[0]}, in[0], attrs, true);
-  if (!problem || !fits(problem->geometry)) return nullptr;
-  return std::make_unique<WinogradWeights>(problem->geometry);
+  const auto problem = suited({in[1], out[0]}, in[0], attrs);
+  return problem ? std::make_unique<WinogradWeights>(problem->geometry) : nullptr;
 }
 
 constexpr int kBeforeOneDnn = 8;

@@ -46,7 +46,7 @@ class WinogradRows final : public Step {
  public:
   explicit WinogradRows(const ConvProblem& problem)
       : g_(problem.geometry), after_(problem.after), vector_(MG_PICK(winograd::vector)()),
-        lanes_(std::max(1, team_size())) {
+        lanes_(team_size()) {
     strip_.out_h = g_.out_h;
     strip_.out_w = g_.out_w;
     strip_.width = MG_PICK(winograd::width)();
@@ -86,8 +86,6 @@ class WinogradRows final : public Step {
   }
 
  private:
-  static int64_t aligned(int64_t floats) { return (floats + 15) / 16 * 16; }
-
   // Elements of the weights, (filters, channels) each.
   void turn(const float* weight, float* to) const {
     const int64_t blocks = g_.channels / vector_;
@@ -160,7 +158,6 @@ class WinogradRows final : public Step {
 
 std::unique_ptr<Step> make(const std::vector<Desc>& in, const std::vector<Desc>& out,
                            const Attrs& attrs) {
-  if (attrs.get<std::string>("layout", "NCHW") != "NCHW") return nullptr;
   const auto problem = read_conv(in, out[0], attrs, false);
   if (!problem || !winograd_may(problem->geometry)) return nullptr;
   const ConvGeometry& g = problem->geometry;
