@@ -82,8 +82,9 @@ class PyProgram : Host {
   // Visible results share no memory with other results, so that each can be written to.
   bool own(PyObject* results);
 
-  // A new reference to an array over the memory of a slot.
+  // A new reference to an array over the memory of a slot; to a tuple of those of some.
   PyObject* array_of(int index);
+  PyObject* arrays_of(const std::vector<int>& slots);
 
   bool callback(const Call& call, void** pointers) override;
   void release(const std::vector<int>& slots) override;

@@ -10,6 +10,19 @@
 
 namespace mg {
 
+// A new reference to an array over memory that `base` keeps, or null: whoever has it sees to that.
+static PyObject* array_at(void* memory, const Desc& desc, PyObject* base) {
+  PyObject* made = PyArray_New(&PyArray_Type, desc.ndim(),
+                               reinterpret_cast<const npy_intp*>(desc.shape.data()),
+                               numpy_type(desc.dtype), nullptr, memory, 0, NPY_ARRAY_CARRAY,
+                               nullptr);
+  if (made != nullptr && base != nullptr &&
+      PyArray_SetBaseObject(as_array(made), Py_NewRef(base)) < 0) {
+    Py_CLEAR(made);
+  }
+  return made;
+}
+
 bool PyProgram::worth_queueing() const {
   const double from = mg::worth_queueing();  // 0: all are queued, for tests
   return may_wait_ && (from <= 0 || (runs_ >= kMeasured && seconds_.load() >= from));
@@ -113,17 +126,18 @@ void PyProgram::measured(Engine::Clock::time_point begin) {
 }
 
 PyObject* PyProgram::results() {
-  PyObject* made = PyTuple_New(static_cast<Py_ssize_t>(program_.returned.size()));
-  if (made == nullptr) return nullptr;
-  for (std::size_t i = 0; i < program_.returned.size(); ++i) {
-    PyObject* array = array_of(program_.returned[i]);
-    if (array == nullptr) {
-      Py_DECREF(made);
-      return nullptr;
-    }
-    PyTuple_SET_ITEM(made, static_cast<Py_ssize_t>(i), array);
+  PyObject* made = arrays_of(program_.returned);
+  if (made != nullptr && !apart_ && !own(made)) Py_CLEAR(made);
+  return made;
+}
+
+PyObject* PyProgram::arrays_of(const std::vector<int>& slots) {
+  PyObject* made = PyTuple_New(static_cast<Py_ssize_t>(slots.size()));
+  for (std::size_t i = 0; made != nullptr && i < slots.size(); ++i) {
+    PyObject* array = array_of(slots[i]);
+    if (array == nullptr) Py_CLEAR(made);
+    else PyTuple_SET_ITEM(made, static_cast<Py_ssize_t>(i), array);
   }
-  if (!apart_ && !own(made)) Py_CLEAR(made);
   return made;
 }
 
@@ -145,19 +159,8 @@ bool PyProgram::own(PyObject* results) {
 
 PyObject* PyProgram::array_of(int index) {
   if (objects_[index] != nullptr) return Py_NewRef(objects_[index]);
-  const Slot& slot = program_.slots[index];
   const int root = program_.root(index);
-  PyObject* made = PyArray_New(&PyArray_Type, slot.desc.ndim(),
-                               reinterpret_cast<const npy_intp*>(slot.desc.shape.data()),
-                               numpy_type(slot.desc.dtype), nullptr, pointers_[root], 0,
-                               NPY_ARRAY_CARRAY, nullptr);
-  if (made == nullptr) return nullptr;
-  if (objects_[root] != nullptr &&
-      PyArray_SetBaseObject(as_array(made), Py_NewRef(objects_[root])) < 0) {
-    Py_DECREF(made);
-    return nullptr;
-  }
-  return made;
+  return array_at(pointers_[root], program_.slots[index].desc, objects_[root]);
 }
 
 bool PyProgram::callback(const Call& call, void** pointers) {
@@ -178,16 +181,8 @@ void PyProgram::reached(std::size_t at) {
 }
 
 bool PyProgram::python(const Call& call, void** pointers) {
-  PyObject* given = PyTuple_New(static_cast<Py_ssize_t>(call.in.size()));
+  PyObject* given = arrays_of(call.in);
   if (given == nullptr) return false;
-  for (std::size_t i = 0; i < call.in.size(); ++i) {
-    PyObject* array = array_of(call.in[i]);
-    if (array == nullptr) {
-      Py_DECREF(given);
-      return false;
-    }
-    PyTuple_SET_ITEM(given, static_cast<Py_ssize_t>(i), array);
-  }
   PyObject* args[] = {device_, given};
   PyObject* made = PyObject_Vectorcall(callbacks_[call.callback].ptr(), args, 2, nullptr);
   Py_DECREF(given);
@@ -324,16 +319,8 @@ PyObject* PyProgram::queue(PyObject* const* inputs, PyObject* device, Ahead& ask
     const int index = program_.returned[i], root = program_.root(index);
     PyObject* array = Py_XNewRef(arrays[index]);
     if (array == nullptr) {
-      const Desc& desc = program_.slots[index].desc;
-      array = PyArray_New(&PyArray_Type, desc.ndim(),
-                          reinterpret_cast<const npy_intp*>(desc.shape.data()),
-                          numpy_type(desc.dtype), nullptr, work->pointers[root], 0,
-                          NPY_ARRAY_CARRAY, nullptr);
+      array = array_at(work->pointers[root], program_.slots[index].desc, arrays[root]);
       if (array == nullptr) return nullptr;
-      if (PyArray_SetBaseObject(as_array(array), Py_NewRef(arrays[root])) < 0) {
-        Py_DECREF(array);
-        return nullptr;
-      }
     }
     PyTuple_SET_ITEM(made.ptr(), static_cast<Py_ssize_t>(i), array);
   }
