@@ -245,10 +245,11 @@ std::vector<int64_t> three(const Attrs& attrs, const char* name, int64_t fallbac
 }
 
 std::unique_ptr<Step> make(ConvKind kind, const Desc& x, const Desc& w, const Desc& y,
-                           const Attrs& attrs, bool biased, bool pooled = false) {
+                           const Attrs& attrs, const Desc* bias, bool pooled = false) {
   for (const Desc* each : {&x, &w, &y}) {
     if (each->dtype != DType::f32 || each->ndim() != 5 || each->size() < 1) return nullptr;
   }
+  if (bias && (bias->dtype != DType::f32 || bias->size() != w.shape[0])) return nullptr;
   const auto stride = three(attrs, "stride", 1), dilate = three(attrs, "dilate", 1),
              pad = three(attrs, "pad", 0);
   if (x.shape[4] != kBlock || y.shape[4] != kBlock || w.shape[4] != 1 || pad[2] != 0 ||
@@ -271,7 +272,7 @@ std::unique_ptr<Step> make(ConvKind kind, const Desc& x, const Desc& w, const De
     if (kind == ConvKind::grad_data && (stride[axis] != 1 || pad[axis] >= k)) return nullptr;
   }
   const BlockedProblem problem{kind,   x,    w, y, stride[0], pad[0], pad[1],
-                               biased, act == "relu", pooled};
+                               bias != nullptr, act == "relu", pooled};
   if (auto step = conv_by_points(problem)) return step;
   if (pooled && (stride[0] != 1 || pad[0] != 0 || pad[1] != 0 || kind == ConvKind::grad_data ||
                  (kind == ConvKind::grad_weight &&
@@ -281,23 +282,24 @@ std::unique_ptr<Step> make(ConvKind kind, const Desc& x, const Desc& w, const De
   return std::make_unique<BlockedConv>(problem);
 }
 
+const Desc* bias_of(const std::vector<Desc>& in) { return in.size() > 2 ? &in[2] : nullptr; }
+
 std::unique_ptr<Step> make_forward(const std::vector<Desc>& in, const std::vector<Desc>& out,
                                    const Attrs& attrs) {
   if (in.size() < 2 || attrs.get<bool>("norm", false) || attrs.get<bool>("add", false)) {
     return nullptr;
   }
-  if (in.size() > 2 && (in[2].dtype != DType::f32 || in[2].size() != in[1].shape[0])) return nullptr;
-  return make(ConvKind::forward, in[0], in[1], out[0], attrs, in.size() > 2);
+  return make(ConvKind::forward, in[0], in[1], out[0], attrs, bias_of(in));
 }
 
 std::unique_ptr<Step> make_grad_data(const std::vector<Desc>& in, const std::vector<Desc>& out,
                                      const Attrs& attrs) {
-  return make(ConvKind::grad_data, out[0], in[1], in[0], attrs, false);
+  return make(ConvKind::grad_data, out[0], in[1], in[0], attrs, nullptr);
 }
 
 std::unique_ptr<Step> make_grad_weight(const std::vector<Desc>& in, const std::vector<Desc>& out,
                                        const Attrs& attrs) {
-  return make(ConvKind::grad_weight, in[1], out[0], in[0], attrs, false);
+  return make(ConvKind::grad_weight, in[1], out[0], in[0], attrs, nullptr);
 }
 
 // What was pooled: its shape before that, where it and its places are of one shape.
@@ -314,20 +316,19 @@ std::optional<Desc> whole(const Desc& pooled, const Desc& places) {
 std::unique_ptr<Step> make_pooled(const std::vector<Desc>& in, const std::vector<Desc>& out,
                                   const Attrs& attrs) {
   const auto y = whole(out[0], out[1]);
-  if (!y || (in.size() > 2 && in[2].dtype != DType::f32)) return nullptr;
-  return make(ConvKind::forward, in[0], in[1], *y, attrs, in.size() > 2, true);
+  return y ? make(ConvKind::forward, in[0], in[1], *y, attrs, bias_of(in), true) : nullptr;
 }
 
 std::unique_ptr<Step> make_pooled_grad_data(const std::vector<Desc>& in,
                                             const std::vector<Desc>& out, const Attrs& attrs) {
   const auto y = whole(in[0], in[1]);
-  return y ? make(ConvKind::grad_data, out[0], in[2], *y, attrs, false, true) : nullptr;
+  return y ? make(ConvKind::grad_data, out[0], in[2], *y, attrs, nullptr, true) : nullptr;
 }
 
 std::unique_ptr<Step> make_pooled_grad_weight(const std::vector<Desc>& in,
                                               const std::vector<Desc>& out, const Attrs& attrs) {
   const auto y = whole(in[0], in[1]);
-  return y ? make(ConvKind::grad_weight, in[2], out[0], *y, attrs, false, true) : nullptr;
+  return y ? make(ConvKind::grad_weight, in[2], out[0], *y, attrs, nullptr, true) : nullptr;
 }
 
 constexpr int kBeforeOneDnn = 10;
