@@ -7,12 +7,12 @@
 // value where direct sums have 5e-7, and a nan or infinity reaches all outputs of its tile.
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
 #include <cstring>
 
 #include "../parallel.h"
 #include "conv_blocked.h"
 #include "sets.h"
+#include "winograd.h"
 
 namespace mg {
 namespace {
@@ -45,8 +45,6 @@ const auto product_of = MG_PICK(product_at_point);
 const auto dots_of = MG_PICK(dots_at_point);
 
 int64_t rounded(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
-// From one point to the next: not a multiple of the caches' ways.
-int64_t apart(int64_t floats) { return floats % 1024 == 0 ? floats + kBlock : floats; }
 
 Tiling tiling_of(const BlockedProblem& p) {
   Tiling g{};
@@ -267,15 +265,10 @@ class Weights final : public Step {
   int64_t at_once_, across_, columns_, groups_, slots_;
 };
 
-bool wanted() {
-  const char* said = std::getenv("MINIGLUON_WINOGRAD");
-  return !said || std::strcmp(said, "0") != 0;
-}
-
 }  // namespace
 
 std::unique_ptr<Step> conv_by_points(const BlockedProblem& p) {
-  if (p.step != 1 || p.w.shape[2] != kTaps || p.w.shape[3] != kTaps || !wanted()) return nullptr;
+  if (p.step != 1 || p.w.shape[2] != kTaps || p.w.shape[3] != kTaps || !winograd_wanted()) return nullptr;
   const Tiling g = tiling_of(p);
   // Direct sums run at nine tenths of the arithmetic units' speed.
   const double direct = 2.0 * kTaps * kTaps * g.blocks * kBlock * g.channels * g.filters *

@@ -1,4 +1,5 @@
-// What the convolutions by Winograd's F(2 x 2, 3 x 3) share: conv_winograd.cpp says how they work.
+// What the convolutions by Winograd's F(2 x 2, 3 x 3) share (conv_winograd.cpp says how they work),
+// and some of it with those at points (conv_points.cpp).
 #pragma once
 
 #include <atomic>
@@ -16,7 +17,9 @@ struct Factor {  // the left one of a product
   int64_t rows, row, step, k;  // from one row to the next, from one column to the next
 };
 
-// Whether a convolution is of the kind, with enough channels, and MINIGLUON_WINOGRAD is not 0.
+// Whether plain sums were not asked for: MINIGLUON_WINOGRAD is not 0.
+bool winograd_wanted();
+// Whether they were not, and a convolution is of the kind, with enough channels.
 bool winograd_may(const ConvGeometry& g);
 
 // Numbers from one element to the next: an odd number of cache lines, so that sixteen of them do
