@@ -100,9 +100,11 @@ def _numpy_face(name: str) -> _ModuleType:
 
 def _symbolic_face(name: str) -> _Any:
     """The same where F is ``sym``; ``F.np.ones`` and such are nodes of the graph there."""
-    if name == "np":
-        return _importlib.import_module(".numpy.graph", __name__).room
-    return _numpy_face(name)
+    if name not in ("np", "npx"):
+        return _numpy_face(name)
+    graph = _importlib.import_module(".numpy.graph", __name__)
+    return graph.room if name == "np" else graph.Face(
+        _numpy_face(name), {"random": graph.extension_random})
 
 
 ndarray.__getattr__ = _numpy_face  # type: ignore[attr-defined]

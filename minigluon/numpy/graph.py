@@ -12,10 +12,11 @@ import numpy as onp
 from .. import numpy as _eager
 from .. import symbol as _sym
 from ..symbol import Symbol
+from . import batches
 from .array import shape_of
 from .symbolic import SymbolicArray
 
-__all__ = ["Face", "room"]
+__all__ = ["Face", "extension_random", "room"]
 
 
 def _zeros(shape: Any, dtype: Any = None, order: str = "C", ctx: Any = None) -> Symbol:
@@ -146,6 +147,40 @@ def _beta(a: float, b: float, size: Any = None, dtype: Any = None, ctx: Any = No
     return first / (first + second)  # type: ignore[no-any-return]
 
 
+def _batched(name: str, batch_shape: Any, dtype: Any, place: Any, scale: Any) -> Any:
+    """A batch of draws for each element of the parameters; their shape need not be known."""
+    batch = () if batch_shape is None else shape_of(batch_shape)
+    if not batch or not (isinstance(place, Symbol) or isinstance(scale, Symbol)):
+        return _placed(name, place, scale, batch or None, dtype)
+    zeros = 0 * place + 0 * scale
+    drawn = getattr(_sym, f"sample_{name}")(zeros, zeros + 1, shape=batch)
+    axes = range(len(batch))
+    drawn = _eager.moveaxis(SymbolicArray(drawn.entries), [-1 - axis for axis in axes][::-1],
+                            list(axes))  # sample_X puts the batch behind
+    return drawn * scale + place
+
+
+def _normal_n(loc: Any = 0.0, scale: Any = 1.0, batch_shape: Any = None, dtype: Any = None,
+              ctx: Any = None) -> Symbol:
+    return _batched("normal", batch_shape, dtype, loc, scale)  # type: ignore[no-any-return]
+
+
+def _uniform_n(low: Any = 0.0, high: Any = 1.0, batch_shape: Any = None, dtype: Any = None,
+               ctx: Any = None) -> Symbol:
+    return _batched("uniform", batch_shape, dtype, low, high - low)  # type: ignore[no-any-return]
+
+
+def _bernoulli(prob: Any = None, logit: Any = None, size: Any = None, dtype: Any = None,
+               ctx: Any = None, out: Any = None) -> Symbol:
+    if (prob is None) == (logit is None):
+        batches.bernoulli(prob, logit)  # which says what is wrong
+    given = prob if logit is None else logit
+    drawn = _inner(size, given)
+    if logit is not None:  # u < p just where log(u / (1 - u)) < log(p / (1 - p))
+        drawn = (drawn / (1 - drawn)).log()
+    return (drawn < given).astype(dtype or "float32")  # type: ignore[no-any-return]
+
+
 def _of_numpy(made: Callable[..., Symbol], eager: Any) -> Callable[..., Symbol]:
     """`made`, whose Symbols follow NumPy, with name and words of the function for arrays."""
     def function(*args: Any, **kwargs: Any) -> Symbol:
@@ -184,3 +219,5 @@ room = Face(_eager, {
         ("arange", _arange), ("linspace", _linspace), ("eye", _eye), ("identity", _identity))},
     "random": Face(_eager.random, _draws), "_Symbol": SymbolicArray,
 })
+extension_random = Face(batches, {name: _of_numpy(made, getattr(batches, name)) for name, made in (
+    ("normal_n", _normal_n), ("uniform_n", _uniform_n), ("bernoulli", _bernoulli))})

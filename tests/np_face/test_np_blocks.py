@@ -2,7 +2,7 @@
 import numpy as onp
 import pytest
 
-from minigluon import autograd, cpu, gluon, init, np, npx
+from minigluon import autograd, cpu, gluon, init, np, npx, random
 from minigluon.gluon import nn
 
 A = onp.array([[1.0, 2.0, 3.0], [4.0, 5.0, 7.0]], "float32")
@@ -193,3 +193,44 @@ def test_draws_in_a_graph_have_the_distribution_of_eager_ones(name, parameters):
     quarters = onp.quantile(eager, [0.1, 0.25, 0.5, 0.75, 0.9])
     spread = quarters[3] - quarters[1]
     assert abs(onp.quantile(drawn, [0.1, 0.25, 0.5, 0.75, 0.9]) - quarters).max() < 0.1 * spread
+
+
+@pytest.mark.parametrize(("name", "draw", "shape"), [
+    ("numbers", lambda R, x: R.normal_n(1, 2, batch_shape=(4000, 3)) + 0 * x[0], (4000, 3)),
+    ("an array", lambda R, x: R.normal_n(x, 2, batch_shape=(4000, 2)), (4000, 2, 2, 3)),
+    ("two", lambda R, x: R.normal_n(x, x[:1], batch_shape=4000), (4000, 2, 3)),
+    ("no batch", lambda R, x: R.uniform_n(x, x + 1), (2, 3)),
+    ("evenly", lambda R, x: R.uniform_n(x, 9.0, batch_shape=(4000,)), (4000, 2, 3)),
+    ("prob", lambda R, x: R.bernoulli(x / 10, size=(4000, 2, 3)), (4000, 2, 3)),
+    ("logit", lambda R, x: R.bernoulli(logit=x - 3, size=(4000, 2, 3), dtype="int32"),
+     (4000, 2, 3)),
+    ("its shape", lambda R, x: R.bernoulli(x > 2), (2, 3)),
+])
+def test_batches_drawn_in_a_graph_have_the_distribution_of_eager_ones(name, draw, shape):
+    random.seed(5)
+    seen = []
+    for hybridized in (False, True):
+        block = Block(lambda F, x: draw(F.npx.random, x))
+        block.hybridize(hybridized)
+        seen.append(block(np.array(A)))
+    eager, drawn = seen
+    assert eager.shape == drawn.shape == shape and eager.dtype == drawn.dtype
+    assert type(eager) is type(drawn)
+    if shape[0] > 2:
+        for part in (onp.mean, onp.std):
+            onp.testing.assert_allclose(*(part(each.asnumpy(), axis=0) for each in seen), atol=0.4)
+
+
+def test_batches_drawn_in_a_graph_have_gradients_and_refuse_what_eager_ones_do():
+    x = np.array(A)
+    x.attach_grad()
+    block = Block(lambda F, x: F.npx.random.uniform_n(x, x + 1, batch_shape=(5, 2)))
+    block.hybridize()
+    with autograd.record():
+        total = block(x).sum()
+    total.backward()
+    assert (x.grad.asnumpy() == 10).all()
+    block = Block(lambda F, x: F.npx.random.bernoulli(x, logit=x))
+    block.hybridize()
+    with pytest.raises(ValueError, match="expected one of prob and logit, got both"):
+        block(x)
