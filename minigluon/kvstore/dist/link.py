@@ -58,7 +58,7 @@ def keep_memory(most: int) -> None:
 
 
 class Transport(Protocol):
-    """Carries frames. Used by one thread only, except for `wake`.
+    """Carries frames. Used by one thread, but for `wake` and what says otherwise.
 
     `arena` makes memory that peers of this host read where it lies; None if they cannot. `lanes`
     is native code for requests that repeat; None where there is none. At port `bulk` connections

@@ -25,6 +25,7 @@ __all__ = ["Rounds"]
 _FIRST, _LAST = 2, 1 << 12  # rounds like the last one until native code takes over
 _WORTH = 32                 # rounds it should do then, or more of them are waited for the next time
 
+
 class Rounds:
     """Watches what a server hears and says, until rounds repeat."""
 
