@@ -11,6 +11,7 @@ from test_dist_links import Cluster, Proxy
 from minigluon import nd
 from minigluon.kvstore.dist.channel import STRANGERS, Channel, ChannelError
 from minigluon.kvstore.dist.messages import Ack, Node, Role, Values
+from minigluon.kvstore.dist.near import dial_bulk
 from minigluon.kvstore.dist.transport import ZmqTransport
 from minigluon.kvstore.dist.wire import answer_to, encode
 
@@ -77,6 +78,16 @@ def test_a_stranger_may_not_send_much(sent):
         channel.receive()
     raw.close()
     channel.close()
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_KEEPIDLE"), reason="the system's own interval")
+@pytest.mark.parametrize(("heartbeat", "asking"), [(10.0, 2), (0.5, 1)])
+def test_an_end_that_only_waits_asks_whether_the_other_is_there(heartbeat, asking):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        with dial_bulk(*listener.getsockname(), heartbeat) as sock:
+            assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+            for name in ("TCP_KEEPIDLE", "TCP_KEEPINTVL"):
+                assert sock.getsockopt(socket.IPPROTO_TCP, getattr(socket, name)) == asking
 
 
 def test_a_header_tells_which_request_it_answers():

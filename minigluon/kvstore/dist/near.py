@@ -234,11 +234,16 @@ def dial_bulk(host: str, port: int, heartbeat: float) -> socket.socket:
 
 
 def tune(sock: socket.socket, heartbeat: float) -> None:
-    """Send at once, and notice when nobody is there. The system sees to the buffers' sizes."""
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    """Send at once, and notice when nobody is there. The system sees to the buffers' sizes.
+
+    The end that only waits has to ask: the system's own interval for that is two hours.
+    """
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    if hasattr(socket, "TCP_USER_TIMEOUT"):
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * heartbeat))
+    asking = max(1, int(heartbeat / 4))
+    for name, value in (("TCP_NODELAY", 1), ("TCP_USER_TIMEOUT", int(1000 * heartbeat)),
+                        ("TCP_KEEPIDLE", asking), ("TCP_KEEPINTVL", asking)):
+        if hasattr(socket, name):
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 def _family(host: str) -> socket.AddressFamily:
