@@ -359,3 +359,12 @@ def test_the_summary_names_everybody_once() -> None:
     assert lines[0] == b"Traceback (most recent call last):"
     assert lines[-1] == b"ValueError: boom"
     assert len(lines) == 14
+
+
+def test_help_calls_the_launcher_as_it_was_called(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["/somewhere/bin/minigluon-launch"])
+    with pytest.raises(SystemExit) as ended:
+        parse(["--help"])
+    said = capsys.readouterr().out
+    assert ended.value.code == 0 and "usage: minigluon-launch " in said
+    assert "  minigluon-launch -n 4 -s 2 train.py" in said and "launch.py" not in said

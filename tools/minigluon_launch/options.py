@@ -17,9 +17,9 @@ LAUNCHERS = ("local", "ssh", "mpi", "slurm", "kubernetes", "sge", "yarn")
 
 EXAMPLES = """\
 examples:
-  launch.py -n 4 -s 2 train.py --epochs 3      4 workers run `python train.py --epochs 3`
-  launch.py -n 2 python -m my.package          any command; as many servers as workers
-  launch.py -n 2 --env-worker OMP_NUM_THREADS=4 train.py
+  %(prog)s -n 4 -s 2 train.py --epochs 3      4 workers run `python train.py --epochs 3`
+  %(prog)s -n 2 python -m my.package          any command; as many servers as workers
+  %(prog)s -n 2 --env-worker OMP_NUM_THREADS=4 train.py
 
 Each worker runs the command with DMLC_ROLE=worker and DMLC_WORKER_ID set; kvstore type
 "dist_sync" or "dist_async" inside it finds the servers. Standard input is empty.
@@ -50,7 +50,6 @@ class Options(NamedTuple):
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="launch.py",
         description="Start the scheduler, servers and workers of a distributed job, show their "
         "output, and end them all together.",
         epilog=EXAMPLES,
