@@ -5,9 +5,12 @@
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <pthread.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <limits>
+#include <new>
+#include <shared_mutex>
 
 namespace nb = nanobind;
 
@@ -117,6 +120,29 @@ std::shared_ptr<Bringer> bringer() {
   return the_bringer();
 }
 
+// Shared by threads on their way back to Python; alone, who ends the interpreter forbids it.
+std::shared_mutex way_back;
+std::thread::id last;  // that one: after this nobody else gets back
+
+// Without the GIL. A thread that waits when the interpreter ends stays away from it for good: where
+// such a thread asks for the GIL Python unwinds it, which from here would end the whole process.
+class Away {
+ public:
+  Away() : state_(PyEval_SaveThread()) {}
+  Away(const Away&) = delete;
+  ~Away() {
+    std::shared_lock<std::shared_mutex> hold(way_back);
+    if (last != std::thread::id() && last != std::this_thread::get_id()) {
+      hold.unlock();
+      for (;;) ::pause();
+    }
+    PyEval_RestoreThread(state_);
+  }
+
+ private:
+  PyThreadState* const state_;
+};
+
 // Wait without the GIL, in pieces between which signals get through; false: too long.
 template <class Wait>
 bool wait_for(Wait wait) {
@@ -124,7 +150,7 @@ bool wait_for(Wait wait) {
   for (const auto begin = Clock::now();;) {
     bool done;
     {
-      nb::gil_scoped_release release;
+      Away away;
       if (const auto brings = bringer()) {
         brings->bring([&] { return wait(Clock::time_point()); });
       }
@@ -390,6 +416,8 @@ void enter_engine(PyObject* raw_module) {
   m.def("stop", [] {
     nb::gil_scoped_release release;
     engine().stop();
+    std::lock_guard<std::shared_mutex> hold(way_back);
+    last = std::this_thread::get_id();
   });
   m.def("setup", [](nb::object forked, nb::object timeout, nb::object seconds) {
     put(raise_forked, std::move(forked));
@@ -402,6 +430,7 @@ void enter_engine(PyObject* raw_module) {
                  [] {
                    bringer_mutex.unlock();
                    buried().mutex.unlock();
+                   new (&way_back) std::shared_mutex;  // others may have held it
                    engine().after_fork_in_child();
                  });
 }

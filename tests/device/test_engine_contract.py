@@ -397,6 +397,32 @@ def test_the_end_of_the_interpreter_runs_what_is_ready(native_core, kind):
     assert words == [str(i) for i in range(30)]
 
 
+WAITING = """
+import threading
+import time
+import minigluon as mx
+from minigluon.device import engine
+x = mx.nd.zeros((3,))
+ticket = engine.begin([x._variable()], "never ends")
+
+class Last:
+    def __del__(self, rest=time.sleep):
+        rest(0.3)  # stands for an interpreter that takes long to end: those who wait look up
+
+last = Last()
+for _ in range(2):
+    threading.Thread(target=x.asnumpy, daemon=True).start()
+print("end of script")
+"""
+
+
+@pytest.mark.parametrize("native_core", ["0", "1"])
+def test_threads_may_wait_when_the_interpreter_ends(native_core):
+    done = subprocess.run([sys.executable, "-c", WAITING], capture_output=True, text=True,
+                          timeout=LONG, env={**os.environ, "MINIGLUON_NATIVE": native_core})
+    assert (done.returncode, done.stdout, done.stderr) == (0, "end of script\n", "")
+
+
 def test_the_engine_is_chosen_by_the_environment():
     code = "from minigluon.device import engine; print(engine.workers())"
 
