@@ -13,6 +13,7 @@ import numpy as _onp
 
 from .. import ndarray as _nd
 from . import arrange as _arrange
+from . import bits as _bits
 from . import create as _create
 from . import elementwise as _elementwise
 from . import fold as _fold
@@ -23,9 +24,11 @@ from .array import lower as _lower
 from .symbolic import attach as _attach_symbolic
 
 _functions: dict[str, Any] = {}
-for _room in (_arrange, _create, _elementwise, _fold, _product):
+for _room in (_arrange, _bits, _create, _elementwise, _fold, _product):
     _functions.update(_room.FUNCTIONS)
 _namesakes.update(_functions)
+_namesakes.update({f"linalg.{name}": getattr(linalg, name) for name in linalg.__all__
+                   if name != "svd"})  # whose results MXNet orders otherwise
 globals().update(_functions)  # `arrange` the module is hidden: NumPy has no such function
 
 pi, e, inf, nan, newaxis, euler_gamma = (
@@ -38,7 +41,7 @@ bool = bool_
 asarray = array
 
 _METHODS = (
-    "all", "any", "argmax", "argmin", "argsort", "broadcast_to", "clip", "cumsum", "diagonal",
+    "all", "any", "argmax", "argmin", "argsort", "broadcast_to", "cumsum", "diagonal",
     "dot", "expand_dims", "flip", "max", "mean", "min", "nonzero", "prod", "ptp", "ravel",
     "repeat", "round", "sort", "split", "squeeze", "std", "sum", "swapaxes", "take", "tile",
     "trace", "var", *_elementwise._SMOOTH, *_elementwise._PLAIN,
@@ -55,8 +58,12 @@ def _attach() -> None:
         order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None
         return _functions["transpose"](self, order)
 
+    def clip(self: Any, min: Any = None, max: Any = None, out: Any = None, **bounds: Any) -> Any:
+        """Elements below `min` become `min`, above `max` become `max`; None is no limit."""
+        return _functions["clip"](self, **{"a_min": min, "a_max": max, **bounds}, out=out)
+
     methods.update({
-        "transpose": transpose,
+        "transpose": transpose, "clip": clip,
         "T": property(lambda self: _functions["transpose"](self), doc="The axes reversed."),
         "__neg__": _method(_functions["negative"]), "__abs__": _method(_functions["abs"]),
         "__pos__": lambda self: self,
@@ -67,6 +74,7 @@ def _attach() -> None:
             setattr(cls, name, method)
     _attach_symbolic(_functions, methods)
     _elementwise.attach_operators()
+    _bits.attach_operators()
     _product.attach_operators()
     _nd.enter_numpy_class(ndarray, _elementwise.binary)
 
@@ -94,6 +102,7 @@ def may_share_memory(a: Any, b: Any, max_work: Any = None) -> Any:
 
 
 shares_memory = may_share_memory
+_namesakes.update(may_share_memory=may_share_memory, shares_memory=shares_memory)
 
 
 # What NumPy 2 calls otherwise. MXNet's functions are those of NumPy 1.
@@ -107,6 +116,13 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'minigluon.np' has no attribute '{name}'")
     globals()[name] = function = _lower(found)
     return function
+
+
+def __dir__() -> list[str]:
+    """NumPy's functions are here, too."""
+    return sorted({*globals(), *_RENAMED, *(
+        name for name, found in vars(_onp).items() if not name.startswith("_") and callable(found)
+        and not isinstance(found, type))})
 
 
 __all__ = ["array", "linalg", "may_share_memory", "ndarray", "random", "set_printoptions",

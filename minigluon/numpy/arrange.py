@@ -9,7 +9,7 @@ import numpy as onp
 from ..base import ArgumentError, ArgumentValueError, ShapeError
 from ..ndarray import NDArray
 from ..symbol import Symbol
-from .array import array, face, ndarray, shape_of
+from .array import array, face, lower, ndarray, shape_of
 from .elementwise import binary, common, into, lifted
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {}
@@ -38,56 +38,69 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, onp.generic) else value
 
 
-def _mover(name: str, *parameters: str, **defaults: Any) -> None:
-    """A function of NumPy that only moves elements, with its parameters in order."""
+def _mover(name: str, first: str, *parameters: str) -> None:
+    """A function of NumPy that only moves elements: the array's name, then its parameters."""
 
-    def function(a: Any, *args: Any, **named: Any) -> Any:
-        if len(args) > len(parameters):
+    def function(*args: Any, out: Any = None, **named: Any) -> Any:
+        if first in named:
+            args = (named.pop(first), *args)
+        if not args:
+            raise ArgumentError(f"np.{name}: missing argument '{first}'")
+        a, *more = args
+        if len(more) > len(parameters):
             raise ArgumentError(f"np.{name}: expected at most {len(parameters)} arguments after "
-                                f"the array ({', '.join(parameters)}), got {len(args)}")
-        given = {**defaults, **dict(zip(parameters, args, strict=False)), **named}
+                                f"the array ({', '.join(parameters)}), got {len(more)}")
+        given = {**dict(zip(parameters, more, strict=False)), **named}
         for word in given:
             if word not in parameters:
                 raise ArgumentError(f"np.{name}: unknown argument '{word}'; it takes "
-                                    f"{', '.join(parameters) or 'none'}")
-        return _moved(a, name, **{word: _plain(value) for word, value in given.items()})
+                                    f"{', '.join((first, *parameters))}")
+        return into(out, _moved(a, name, **{word: _plain(value) for word, value in given.items()}))
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = (f"``numpy.{name}`` of an array; a copy.\n\n    Args:\n        a: an array. "
-                        f"{', '.join(parameters)}: as NumPy's.")
+    function.__doc__ = (f"``numpy.{name}`` of an array; a copy.\n\n    Args:\n        {first}: an "
+                        f"array. {', '.join(parameters)}: as NumPy's. out: an array to write into.")
     _enter(function)
 
 
 for _name, _parameters in {
-    "broadcast_to": ("shape",), "delete": ("obj", "axis"), "diag": ("k",), "diagflat": ("k",),
-    "diagonal": ("offset", "axis1", "axis2"), "expand_dims": ("axis",), "flip": ("axis",),
-    "fliplr": (), "flipud": (), "moveaxis": ("source", "destination"),
-    "repeat": ("repeats", "axis"), "resize": ("new_shape",), "roll": ("shift", "axis"),
-    "rollaxis": ("axis", "start"), "rot90": ("k", "axes"), "squeeze": ("axis",),
-    "swapaxes": ("axis1", "axis2"), "tile": ("reps",), "transpose": ("axes",), "tril": ("k",),
-    "triu": ("k",),
+    "broadcast_to": ("array", "shape"), "delete": ("arr", "obj", "axis"), "diag": ("array", "k"),
+    "diagflat": ("array", "k"), "diagonal": ("a", "offset", "axis1", "axis2"),
+    "expand_dims": ("a", "axis"), "flip": ("m", "axis"), "fliplr": ("m",), "flipud": ("m",),
+    "moveaxis": ("a", "source", "destination"), "repeat": ("a", "repeats", "axis"),
+    "resize": ("a", "new_shape"), "roll": ("a", "shift", "axis"),
+    "rollaxis": ("a", "axis", "start"), "rot90": ("m", "k", "axes"), "squeeze": ("a", "axis"),
+    "swapaxes": ("a", "axis1", "axis2"), "tile": ("A", "reps"), "transpose": ("a", "axes"),
+    "tril": ("m", "k"), "triu": ("m", "k"),
 }.items():
     _mover(_name, *_parameters)
 
 
 @_enter
-def reshape(a: Any, newshape: Any, order: str = "C", reverse: bool = False) -> Any:
+def reshape(a: Any, newshape: Any, order: str = "C", reverse: bool = False,
+            out: Any = None) -> Any:
     """The same elements in another shape, of which one size may be -1.
+
+    Args:
+        a: an array. newshape: sizes. order: 'C', or 'F': the first index runs fastest.
+        out: an array to write the result into.
 
     >>> reshape(array([1, 2, 3, 4]), (2, -1)).shape
     (2, 2)
     """
-    if order != "C":
-        raise NotImplementedError(f"np.reshape: order {order!r}: only 'C' is built")
-    a = lifted(a)
-    return a.reshape(newshape) if isinstance(a, ndarray) else _moved(a, "reshape",
-                                                                     shape_of(newshape))
+    if order not in ("C", "F"):
+        raise ArgumentValueError(f"np.reshape: order: expected 'C' or 'F', got {order!r}")
+    a, sizes = lifted(a), shape_of(newshape)
+    if order == "F":
+        turned = reshape(FUNCTIONS["transpose"](a), sizes[::-1])
+        return into(out, FUNCTIONS["transpose"](turned))
+    return into(out, a.reshape(sizes) if isinstance(a, ndarray) else _moved(a, "reshape", sizes))
 
 
 @_enter
-def ravel(a: Any, order: str = "C") -> Any:
+def ravel(x: Any, order: str = "C") -> Any:
     """All elements along one axis."""
-    return reshape(a, -1, order)
+    return reshape(x, -1, order)
 
 
 @_enter
@@ -96,11 +109,13 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", **kwargs: Any) -> Any:
 
     Args:
         x: an array. pad_width: one number, (before, after), or one such pair for each axis.
-        mode: 'constant' (with constant_values), 'edge', 'reflect', 'symmetric', 'wrap'.
+        mode: 'constant' (with constant_values), 'edge', 'reflect', 'symmetric', 'wrap'; without
+            gradient also 'maximum', 'minimum', 'mean', 'median', 'linear_ramp', 'empty'.
     """
+    if mode in ("maximum", "minimum", "mean", "median", "linear_ramp", "empty"):
+        return lower(onp.pad)(lifted(x), _plain(pad_width), mode, **kwargs)
     if mode not in ("constant", "edge", "reflect", "symmetric", "wrap"):
-        raise NotImplementedError(f"np.pad: mode {mode!r}: built are 'constant', 'edge', "
-                                  "'reflect', 'symmetric' and 'wrap'")
+        raise ArgumentValueError(f"np.pad: mode: expected one of NumPy's, got {mode!r}")
     return _moved(x, "pad", pad_width=_plain(pad_width), mode=mode,
                   **{name: _plain(value) for name, value in kwargs.items()})
 
@@ -223,7 +238,10 @@ def _split(name: str, x: Any, parts: Any, axis: int, even: bool) -> list[Any]:
         sizes = [whole + 1] * rest + [whole] * (parts - rest)
         ends = onp.cumsum(sizes).tolist()[:-1]
     else:
-        ends = [int(each) for each in _plain(parts)]
+        ends = _plain(parts)
+        if not isinstance(ends, tuple):
+            raise ArgumentValueError(f"np.{name}: expected a number of parts or the places to cut "
+                                     f"before, got {parts!r}")
     begins, lead = [0, *ends], (slice(None),) * (axis % x.ndim)
     return [x[(*lead, slice(begin, end))]
             for begin, end in zip(begins, [*ends, None], strict=True)]
@@ -235,7 +253,9 @@ def _splitter(name: str, even: bool, fixed: int | None) -> None:
             return _split(name, ary, indices_or_sections, axis, even)
     else:
         def function(ary: Any, indices_or_sections: Any) -> list[Any]:  # type: ignore[misc]
-            axis = 0 if name == "hsplit" and lifted(ary).ndim == 1 else fixed
+            ary = lifted(ary)  # a Symbol is taken for a matrix
+            flat = name == "hsplit" and not isinstance(ary, Symbol) and ary.ndim == 1
+            axis = 0 if flat else fixed
             return _split(name, ary, indices_or_sections, axis, even)
 
     function.__name__ = function.__qualname__ = name
@@ -285,13 +305,43 @@ def take_along_axis(arr: Any, indices: Any, axis: int) -> Any:
 
 
 @_enter
-def diff(a: Any, n: int = 1, axis: int = -1) -> Any:
-    """Differences of neighbours along an axis, `n` times over."""
+def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
+    """Differences of neighbours along an axis, `n` times over.
+
+    Args:
+        a: an array. n: how often. axis: along which. prepend, append: what stands before and
+            behind it first, arrays or numbers.
+    """
     a = lifted(a)
-    lead = (slice(None),) * (axis % a.ndim)
+    if n < 0:
+        raise ArgumentValueError(f"np.diff: n: expected 0 or more, got {n}")
+    if isinstance(a, ndarray) and a.ndim == 0:
+        raise ShapeError("np.diff: an array of shape () has no neighbours")
+    if n and (prepend is not None or append is not None):
+        a = concatenate([_end(prepend, a, axis), a, _end(append, a, axis)], axis)
     for _ in range(n):
-        a = binary("subtract", a[(*lead, slice(1, None))], a[(*lead, slice(None, -1))])
+        a = binary("subtract", *_neighbours(a, axis))
     return a
+
+
+def _end(x: Any, a: Any, axis: int) -> Any:
+    """What stands before or behind `a`: a number as often as it has rows, nothing for None."""
+    if isinstance(a, Symbol):
+        raise ArgumentError("np.diff: prepend and append: a Symbol has no shape yet; use "
+                            "np.concatenate first")
+    sizes = list(a.shape)
+    sizes[axis] = 1 if x is not None else 0
+    x = lifted(0 if x is None else x).astype(a.dtype)
+    return FUNCTIONS["broadcast_to"](x, sizes) if x.ndim == 0 else x
+
+
+def _neighbours(a: Any, axis: int) -> tuple[Any, Any]:
+    if isinstance(a, Symbol):
+        F = face(a)
+        return (F.slice_axis(a, axis=axis, begin=1, end=None),
+                F.slice_axis(a, axis=axis, begin=0, end=-1))
+    lead = (slice(None),) * (axis % a.ndim)
+    return a[(*lead, slice(1, None))], a[(*lead, slice(None, -1))]
 
 
 @_enter
@@ -302,12 +352,20 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
     >>> ediff1d(np.array([1, 3, 6]), to_begin=0)
     array([0., 2., 3.])
     """
-    ary = lifted(ary)
-    between = diff(ary.reshape((-1,)))
-    ends = [None if end is None else lifted(end).astype(ary.dtype).reshape((-1,))
-            for end in (to_begin, to_end)]
-    parts = [part for part in (ends[0], between, ends[1]) if part is not None]
-    return FUNCTIONS["concatenate"](parts) if len(parts) > 1 else between
+    ary = ravel(ary)
+    parts = [_row(to_begin, ary), diff(ary), _row(to_end, ary)]
+    parts = [part for part in parts if part is not None]
+    return concatenate(parts) if len(parts) > 1 else parts[0]
+
+
+def _row(values: Any, like: Any) -> Any:
+    """Values beside `like`: a vector of its type."""
+    if values is None or isinstance(values, Symbol):
+        return values
+    if isinstance(like, Symbol):
+        one = face(like).slice_axis(like, axis=0, begin=0, end=1)
+        return binary("add", binary("multiply", one, 0), values)
+    return lifted(values).astype(like.dtype).reshape((-1,))
 
 
 @_enter

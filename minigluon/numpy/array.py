@@ -40,6 +40,8 @@ class ndarray(NDArray):
     def __repr__(self) -> str:
         host = self.asnumpy()
         text = re.sub(r",\s*dtype=\w+\)$", ")", repr(host))
+        if host.size:  # NumPy 2 tells the shape of those it shortens
+            text = re.sub(r",\s*shape=\([\d, ]*\)\)$", ")", text)
         if host.dtype.name not in ("float32", "bool"):
             text = f"{text[:-1]}, dtype={host.dtype.name})"
         return text if self._ctx.device_type == "cpu" else f"{text[:-1]}, ctx={self._ctx})"
@@ -75,6 +77,23 @@ class ndarray(NDArray):
     def item(self, *place: Any) -> Any:
         """One element as a Python number: the only one, or the one at `place`."""
         return self.asnumpy().item(*place)
+
+    def _alone(self) -> Any:
+        if self.size != 1:
+            raise ArgumentError(f"only an array of one element is a number, got shape {self.shape}")
+        return self.item()
+
+    def __float__(self) -> float:
+        return float(self._alone())
+
+    def __int__(self) -> int:
+        return int(self._alone())
+
+    def __index__(self) -> int:
+        if self.size != 1:
+            raise ArgumentError("only an array of one element is an index, got shape "
+                                f"{self.shape}")
+        return super().__index__()
 
     def as_nd_ndarray(self) -> NDArray:
         """The same array (shared memory, same gradient) as an ``nd.NDArray``."""
@@ -127,6 +146,8 @@ class ndarray(NDArray):
         key = whole(key, raw)
         if isinstance(value, NDArray):
             value = value._sync()
+        if isinstance(value, onp.ndarray) and value.size == 1:
+            value = value.reshape(())  # fits everywhere
         try:
             raw[key] = value
         except (ValueError, IndexError) as error:
@@ -136,10 +157,13 @@ class ndarray(NDArray):
     # -- shape -----------------------------------------------------------------------------------
 
     def reshape(self, *shape: Any, order: str = "C", **given: Any) -> Any:
-        """The same elements in another shape, of which one size may be -1; shares memory."""
-        if order != "C":
-            raise NotImplementedError(f"reshape: order {order!r}: only 'C' is built")
+        """The same elements in another shape, of which one size may be -1; shares memory.
+
+        With order='F', where the first index runs fastest, it is a copy.
+        """
         wanted = shape_asked(shape, given)
+        if order != "C":
+            return _namesakes["reshape"](self, wanted, order)
         try:
             raw = self._data.reshape(wanted)
         except ValueError:
@@ -152,6 +176,8 @@ class ndarray(NDArray):
                                 device_of(self._ctx), (source,), (self._data,), (raw,))
             view._ag = tape.Output(entry, 0)
         return view
+
+    reshape_view = reshape
 
     def flatten(self, order: str = "C") -> Any:
         """All elements along one axis; a copy."""
@@ -184,8 +210,16 @@ _ARRANGE = find_operator("_npi_arrange")
 _namesakes: dict[str, Any] = {}  # filled by the door
 
 
+# What has no gradient by its nature, or has none in MXNet: allowed while autograd records.
+_CONSTANT = frozenset((
+    "allclose", "argpartition", "argwhere", "array_equal", "array_equiv", "bincount", "digitize",
+    "flatnonzero", "histogram", "in1d", "isclose", "isin", "may_share_memory", "percentile",
+    "quantile", "searchsorted", "shares_memory", "signbit", "unique"))
+
+
 def _numpy_function(function: Any, args: Any, kwargs: Any) -> Any:
-    mine = _namesakes.get(function.__name__)
+    room = "linalg." if function.__module__ == "numpy.linalg" else ""
+    mine = _namesakes.get(room + function.__name__)
     if mine is not None:
         return mine(*args, **kwargs)
     return lower(function)(*args, **kwargs)
@@ -254,7 +288,8 @@ def lower(function: Any) -> Any:
     def call(*args: Any, **kwargs: Any) -> Any:
         arrays: list[NDArray] = []
         args, kwargs = _hosts(args, arrays), _hosts(kwargs, arrays)
-        if tape.state.recording and any(tape.alive(x._ag) is not None for x in arrays):
+        if tape.state.recording and function.__name__ not in _CONSTANT and any(
+                tape.alive(x._ag) is not None for x in arrays):
             raise MXNetError(f"np.{function.__name__} has no gradient: it is computed by NumPy; "
                              "call it outside autograd.record(), or on x.detach()")
         floats = {x.dtype for x in arrays if onp.dtype(x.dtype).kind == "f"}
@@ -294,9 +329,12 @@ def shape_of(size: Any) -> tuple[int, ...]:
     """A shape from an integer, a list of them, or None (a scalar)."""
     if size is None:
         return ()
-    if isinstance(size, Sequence):
-        return tuple(int(each) for each in size)
-    return (operator.index(size),)
+    try:
+        if isinstance(size, Sequence):
+            return tuple([int(each) for each in size])
+        return (operator.index(size),)
+    except (TypeError, ValueError):
+        raise ArgumentError(f"a shape: expected an integer or several, got {size!r}") from None
 
 
 def shape_asked(shape: tuple[Any, ...], given: dict[str, Any]) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as onp
 
 from .. import ndarray as nd
-from ..base import dtype_name
+from ..base import ArgumentError, ArgumentValueError, dtype_name
 from ..context import Context, current_context
 from ..ndarray import NDArray
 from ..symbol import Symbol
@@ -23,8 +23,17 @@ def _enter(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
+def _made(name: str, *args: Any, **named: Any) -> Any:
+    """What NumPy's function `name` makes; its complaints in our classes."""
+    try:
+        return getattr(onp, name)(*args, **named)
+    except (TypeError, ValueError) as error:
+        kind = ArgumentError if isinstance(error, TypeError) else ArgumentValueError
+        raise kind(f"np.{name}: {error}") from None
+
+
 def _filled(shape: Any, value: Any, dtype: Any, ctx: Context | None) -> Any:
-    host = onp.full(shape_of(shape), value, dtype_name(dtype or "float32"))
+    host = _made("full", shape_of(shape), value, dtype_name(dtype or "float32"))
     return array(host, host.dtype, ctx)
 
 
@@ -80,7 +89,16 @@ def _like(name: str, value: float) -> None:
 
 _like("zeros_like", 0)
 _like("ones_like", 1)
-FUNCTIONS["empty_like"] = FUNCTIONS["zeros_like"]
+
+
+@_enter
+def empty_like(prototype: Any, dtype: Any = None, order: str = "C", subok: bool = False,
+               shape: Any = None) -> Any:
+    """An array of the shape and type of `prototype` (or of those given), its values not set."""
+    prototype = lifted(prototype)
+    if shape is not None:
+        return empty(shape, dtype or prototype.dtype, ctx=prototype.ctx)
+    return FUNCTIONS["zeros_like"](prototype, dtype)
 
 
 @_enter
@@ -103,7 +121,7 @@ def arange(start: float, stop: float | None = None, step: float = 1, dtype: Any 
     array([0., 1., 2.])
     """
     start, stop = (0, start) if stop is None else (start, stop)
-    host = onp.arange(start, stop, step)
+    host = _made("arange", start, stop, step)
     return array(host, dtype_name(dtype or "float32"), ctx or device)
 
 
@@ -112,7 +130,7 @@ def _range_of(name: str) -> None:
                  dtype: Any = None, axis: int = 0, ctx: Context | None = None,
                  **more: Any) -> Any:
         ends = [each.asnumpy() if isinstance(each, NDArray) else each for each in (start, stop)]
-        made = getattr(onp, name)(*ends, int(num), endpoint, *args, axis=axis, **more)
+        made = _made(name, *ends, int(num), endpoint, *args, axis=axis, **more)
         kind = dtype_name(dtype or "float32")
         if isinstance(made, tuple):
             return array(made[0], kind, ctx), float(made[1])
@@ -131,7 +149,7 @@ for _name in ("linspace", "logspace", "geomspace"):
 def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None,
         ctx: Context | None = None, device: Context | None = None) -> Any:
     """Ones on a diagonal."""
-    return array(onp.eye(N, M, k), dtype_name(dtype or "float32"), ctx or device)
+    return array(_made("eye", N, M, k), dtype_name(dtype or "float32"), ctx or device)
 
 
 @_enter
@@ -144,20 +162,20 @@ def identity(n: int, dtype: Any = None, ctx: Context | None = None) -> Any:
 def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None,
         ctx: Context | None = None) -> Any:
     """Ones on and below a diagonal."""
-    return array(onp.tri(N, M, k), dtype_name(dtype or "float32"), ctx)
+    return array(_made("tri", N, M, k), dtype_name(dtype or "float32"), ctx)
 
 
 @_enter
 def indices(dimensions: Any, dtype: Any = None, ctx: Context | None = None) -> Any:
     """The coordinates of every element of an array of this shape."""
-    return array(onp.indices(shape_of(dimensions)), dtype_name(dtype or "int32"), ctx)
+    return array(_made("indices", shape_of(dimensions)), dtype_name(dtype or "int32"), ctx)
 
 
 @_enter
-def copy(a: Any) -> Any:
+def copy(a: Any, out: Any = None) -> Any:
     """A new array with the same values."""
     a = lifted(a)
-    return face(a)._copy(a)
+    return into(out, face(a)._copy(a))
 
 
 @_enter
@@ -175,7 +193,7 @@ def meshgrid(*xi: Any, indexing: str = "xy", sparse: bool = False, copy: bool = 
 
 def _window(name: str) -> None:
     def function(M: int, dtype: Any = None, ctx: Context | None = None) -> Any:
-        return array(getattr(onp, name)(M), dtype_name(dtype or "float32"), ctx)
+        return array(_made(name, M), dtype_name(dtype or "float32"), ctx)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"``numpy.{name}``: the window of M points, float32 by default."

@@ -6,15 +6,16 @@ from typing import Any
 
 import numpy as onp
 
-from ..base import ArgumentError, DTypeError
+from .. import tape
+from ..base import ArgumentError, ArgumentValueError, DTypeError, ShapeError
 from ..ndarray import NDArray
 from ..ops import BINARY
 from ..symbol import Symbol
-from .array import array, face, lift, ndarray
+from .array import array, face, ndarray
 
 Function = Callable[..., Any]
 
-_NUMBERS = (bool, int, float, onp.generic)
+NUMBERS = (bool, int, float, onp.generic)
 
 # NumPy's name -> the operator's; integers become float32 first.
 _SMOOTH = {name: name for name in (
@@ -28,8 +29,7 @@ _PLAIN = {name: name for name in ("abs", "sign", "square", "negative", "rint", "
 _PLAIN |= {"absolute": "abs", "fabs": "abs", "positive": "_copy"}
 _ARITHMETIC = {
     "add": "add", "subtract": "subtract", "multiply": "multiply", "mod": "modulo",
-    "remainder": "modulo", "power": "power", "float_power": "power", "maximum": "maximum",
-    "minimum": "minimum",
+    "remainder": "modulo", "power": "power", "maximum": "maximum", "minimum": "minimum",
 }
 _COMPARED = {
     "equal": "equal", "not_equal": "not_equal", "greater": "greater",
@@ -38,16 +38,32 @@ _COMPARED = {
 }
 
 
-def into(out: Any, value: Any) -> Any:
-    """`value`, written into `out` where one was given."""
+def into(out: Any, value: Any, mask: Any = True) -> Any:
+    """`value`, written into `out` where one was given (and there, where `mask` is true).
+
+    While autograd records, `out` takes the value's place in what is remembered, too.
+    """
     if out is None:
+        if mask is not True:
+            raise ArgumentError("where=: say out=, too: what else should the others be?")
         return value
     out = out[0] if isinstance(out, tuple) else out
     if not isinstance(out, NDArray):
         raise ArgumentError(f"out=: expected an np.ndarray, got {type(out).__name__}")
     if isinstance(value, Symbol):
         raise ArgumentError("out=: a Symbol has no array to write into")
-    out[...] = value
+    if mask is not True:
+        value = where(mask, value, out)
+    source = tape.alive(value._ag) if isinstance(value, NDArray) else None
+    if source is None or not tape.state.recording:
+        out[...] = value
+        return out
+    if value.shape != out.shape:
+        raise ShapeError(f"out= has shape {out.shape}, the result {value.shape}")
+    value = value.astype(out.dtype, copy=False)
+    plain = value.detach()
+    out[...] = plain
+    out._ag = value._ag
     return out
 
 
@@ -65,33 +81,28 @@ def floating(x: Any) -> Any:
     return x.astype("float32")
 
 
-def _checked_where(name: str, where: Any) -> None:
-    if where is not True:
-        raise NotImplementedError(f"np.{name}: where=: not built; use np.where")
-
-
 def _single(name: str, target: str, smooth: bool) -> Function:
     def function(x: Any, out: Any = None, where: Any = True) -> Any:
-        _checked_where(name, where)
-        if isinstance(x, _NUMBERS) and out is None:
+        if isinstance(x, NUMBERS) and out is None:
             return getattr(onp, name)(x)
         x = lifted(x)
         if smooth:
             x = floating(x)
-        return into(out, getattr(face(x), target)(x))
+        return into(out, getattr(face(x), target)(x), where)
 
     function.__doc__ = f"""``numpy.{name}`` of an array{
         ' (integers count as float32)' if smooth else ''}.
 
         Args:
-            x: an array, or a number. out: an array to write the result into.
+            x: an array, or a number. out: an array to write the result into. where: places of
+                `out` to write to.
 
         Shapes: x (*S) -> (*S).
         """
-    return _named(function, name)
+    return named(function, name)
 
 
-def _named(function: Function, name: str) -> Function:
+def named(function: Function, name: str) -> Function:
     function.__name__ = function.__qualname__ = name
     function.__module__ = "minigluon.numpy"
     return function
@@ -115,14 +126,14 @@ def binary(word: str, x1: Any, x2: Any, name: str = "") -> Any:
     """``x1 word x2`` of arrays, Symbols and numbers in any mix, with NumPy's rules of types."""
     both, right, left = BINARY[word]
     F = face(x1, x2)
-    if isinstance(x1, _NUMBERS) and isinstance(x2, _NUMBERS):
+    if isinstance(x1, NUMBERS) and isinstance(x2, NUMBERS):
         return getattr(onp, name or word)(x1, x2)
-    if isinstance(x2, _NUMBERS):
+    if isinstance(x2, NUMBERS):
         x1 = _for_number(word, lifted(x1), x2)
-        return getattr(F, right)(x1, scalar=_plain(x2))
-    if isinstance(x1, _NUMBERS):
+        return getattr(F, right)(x1, scalar=plain(x2))
+    if isinstance(x1, NUMBERS):
         x2 = _for_number(word, lifted(x2), x1)
-        return getattr(F, left)(x2, scalar=_plain(x1))
+        return getattr(F, left)(x2, scalar=plain(x1))
     x1, x2 = lifted(x1), lifted(x2)
     if not (isinstance(x1, Symbol) or isinstance(x2, Symbol)):
         if x1._data.dtype != x2._data.dtype:
@@ -135,10 +146,10 @@ def binary(word: str, x1: Any, x2: Any, name: str = "") -> Any:
     return getattr(F, both)(x1, x2)
 
 
-_ON_BOOL = frozenset((*_COMPARED.values(), "maximum", "minimum"))
+_ON_BOOL = frozenset((*_COMPARED.values(), "add", "multiply", "maximum", "minimum"))
 
 
-def _plain(number: Any) -> Any:
+def plain(number: Any) -> Any:
     return number.item() if isinstance(number, onp.generic) else number
 
 
@@ -148,7 +159,10 @@ def _for_number(word: str, x: Any, number: Any) -> Any:
         return x
     if word == "divide" or isinstance(number, (float, onp.floating)):
         return floating(x)
-    return x.astype("int64") if x._data.dtype.kind == "b" and word not in _ON_BOOL else x
+    if x._data.dtype.kind == "b" and (word not in _ON_BOOL or not (
+            word in _COMPARED.values() or isinstance(number, (bool, onp.bool_)))):
+        return x.astype("int64")
+    return x
 
 
 def compare(word: str, x1: Any, x2: Any, name: str = "") -> Any:
@@ -159,15 +173,15 @@ def compare(word: str, x1: Any, x2: Any, name: str = "") -> Any:
 
 def _pair(name: str, word: str, compute: Function) -> Function:
     def function(x1: Any, x2: Any, out: Any = None, where: Any = True) -> Any:
-        _checked_where(name, where)
-        return into(out, compute(word, x1, x2, name))
+        return into(out, compute(word, x1, x2, name), where)
 
     function.__doc__ = f"""``numpy.{name}`` of two arrays, which are broadcast to one shape.
 
         Args:
-            x1, x2: arrays or numbers. out: an array to write the result into.
+            x1, x2: arrays or numbers. out: an array to write the result into. where: places of
+                `out` to write to.
         """
-    return _named(function, name)
+    return named(function, name)
 
 
 FUNCTIONS: dict[str, Function] = {}
@@ -191,6 +205,7 @@ def _enter(function: Function) -> Function:
 @_enter
 def floor_divide(x1: Any, x2: Any, out: Any = None) -> Any:
     """The largest whole number not above x1 / x2; integers stay integers."""
+    x1, x2 = (lifted(x) if isinstance(x, (onp.ndarray, list, tuple)) else x for x in (x1, x2))
     kinds = {x._data.dtype for x in (x1, x2) if isinstance(x, NDArray)}
     whole = all(kind.kind in "iu" for kind in kinds) and not any(
         isinstance(x, (float, onp.floating)) for x in (x1, x2))
@@ -206,75 +221,72 @@ def _both(x1: Any, x2: Any) -> tuple[Any, Any]:
     """Two floating arrays, or two Symbols: a number becomes one like the other."""
     like = next((x for x in (x1, x2) if isinstance(x, Symbol)), None)
     if like is None:
-        return floating(lifted(x1)), floating(lifted(x2))
+        floats = [x if isinstance(x, NUMBERS) else floating(lifted(x)) for x in (x1, x2)]
+        kinds = {x._data.dtype for x in floats if isinstance(x, NDArray)}
+        kind = onp.result_type(*kinds).name if kinds else "float32"
+        first, second = (array(x, kind) if isinstance(x, NUMBERS) else x.astype(kind, copy=False)
+                         for x in floats)
+        return first, second
     F = face(like)
     first, second = (x if isinstance(x, Symbol) else
-                     F._plus_scalar(F.zeros_like(like), scalar=_plain(x)) for x in (x1, x2))
+                     F._plus_scalar(F.zeros_like(like), scalar=plain(x)) for x in (x1, x2))
     return first, second
 
 
 @_enter
-def hypot(x1: Any, x2: Any, out: Any = None) -> Any:
+def hypot(x1: Any, x2: Any, out: Any = None, where: Any = True) -> Any:
     """The length of the vector (x1, x2)."""
     x1, x2 = _both(x1, x2)
-    return into(out, face(x1, x2).broadcast_hypot(x1, x2))
+    return into(out, face(x1, x2).broadcast_hypot(x1, x2), where)
 
 
 @_enter
-def arctan2(x1: Any, x2: Any, out: Any = None) -> Any:
+def arctan2(x1: Any, x2: Any, out: Any = None, where: Any = True) -> Any:
     """The angle of the point (x2, x1), in (-pi, pi]."""
     x1, x2 = _both(x1, x2)
-    return into(out, face(x1, x2)._npi_arctan2(x1, x2))
+    return into(out, face(x1, x2)._npi_arctan2(x1, x2), where)
 
 
 @_enter
-def copysign(x1: Any, x2: Any, out: Any = None) -> Any:
+def copysign(x1: Any, x2: Any, out: Any = None, where: Any = True) -> Any:
     """The size of x1 with the sign of x2 (a zero counts as positive)."""
-    size = FUNCTIONS["abs"](floating(lifted(x1)))
-    return into(out, where(binary("lesser", lifted(x2), 0), -size, size))
+    x1, x2 = _both(x1, x2)
+    size = FUNCTIONS["abs"](x1)
+    return into(out, FUNCTIONS["where"](binary("lesser", x2, 0), -size, size), where)
 
 
 @_enter
-def ldexp(x1: Any, x2: Any, out: Any = None) -> Any:
+def ldexp(x1: Any, x2: Any, out: Any = None, where: Any = True) -> Any:
     """x1 times two to the power of x2."""
-    return into(out, binary("multiply", x1, binary("power", 2.0, x2)))
+    return into(out, binary("multiply", x1, binary("power", 2.0, x2)), where)
 
 
 @_enter
-def logical_not(x: Any, out: Any = None) -> Any:
-    """Whether each element is 0."""
-    return into(out, compare("equal", x, 0))
+def float_power(x1: Any, x2: Any, out: Any = None, where: Any = True) -> Any:
+    """x1 to the power of x2, as float64."""
+    x1, x2 = (x if isinstance(x, NUMBERS) else lifted(x).astype("float64") for x in (x1, x2))
+    return into(out, binary("power", x1, x2, "float_power"), where)
 
 
-@_enter
-def isnan(x: Any, out: Any = None) -> Any:
-    """Whether each element is not a number."""
-    x = lifted(x)
-    return into(out, compare("not_equal", x, x))
+def _test(name: str, words: str, compute: Function) -> None:
+    def function(x: Any, out: Any = None, where: Any = True) -> Any:
+        if isinstance(x, NUMBERS) and out is None:
+            return getattr(onp, name)(x)
+        return into(out, compute(lifted(x)), where)
+
+    function.__doc__ = f"Whether each element is {words}."
+    FUNCTIONS[name] = named(function, name)
 
 
-@_enter
-def isinf(x: Any, out: Any = None) -> Any:
-    """Whether each element is plus or minus infinity."""
-    return into(out, compare("equal", FUNCTIONS["abs"](lifted(x)), float("inf")))
-
-
-@_enter
-def isposinf(x: Any, out: Any = None) -> Any:
-    """Whether each element is plus infinity."""
-    return into(out, compare("equal", x, float("inf")))
-
-
-@_enter
-def isneginf(x: Any, out: Any = None) -> Any:
-    """Whether each element is minus infinity."""
-    return into(out, compare("equal", x, float("-inf")))
-
-
-@_enter
-def isfinite(x: Any, out: Any = None) -> Any:
-    """Whether each element is a finite number."""
-    return into(out, compare("lesser", FUNCTIONS["abs"](lifted(x)), float("inf")))
+_INFINITE = float("inf")
+_test("logical_not", "0", lambda x: compare("equal", x, 0))
+_test("isnan", "not a number", lambda x: compare("not_equal", x, x))
+_test("isinf", "plus or minus infinity",
+      lambda x: compare("equal", FUNCTIONS["abs"](x), _INFINITE))
+_test("isposinf", "plus infinity", lambda x: compare("equal", x, _INFINITE))
+_test("isneginf", "minus infinity", lambda x: compare("equal", x, -_INFINITE))
+_test("isfinite", "a finite number",
+      lambda x: compare("lesser", FUNCTIONS["abs"](x), _INFINITE))
 
 
 @_enter
@@ -285,10 +297,10 @@ def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None) -> Any:
     array([2., 5., 6.])
     """
     if a_min is None and a_max is None:
-        raise ArgumentError("np.clip: expected a_min, a_max or both, got neither")
+        raise ArgumentValueError("np.clip: expected a_min, a_max or both, got neither")
     a = lifted(a)
-    if isinstance(a_min, _NUMBERS) and isinstance(a_max, _NUMBERS):
-        return into(out, face(a).clip(a, a_min=_plain(a_min), a_max=_plain(a_max)))
+    if isinstance(a_min, NUMBERS) and isinstance(a_max, NUMBERS):
+        return into(out, face(a).clip(a, a_min=plain(a_min), a_max=plain(a_max)))
     if a_min is not None:
         a = binary("maximum", a, a_min)
     return into(out, a if a_max is None else binary("minimum", a, a_max))
@@ -297,6 +309,8 @@ def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None) -> Any:
 @_enter
 def around(x: Any, decimals: int = 0, out: Any = None) -> Any:
     """Rounded to `decimals` places, halves to the even neighbour."""
+    if isinstance(x, NUMBERS) and out is None:
+        return onp.around(x, decimals)
     x = lifted(x)
     return into(out, face(x)._npi_around(x, decimals=decimals))
 
@@ -308,11 +322,14 @@ FUNCTIONS["round"] = FUNCTIONS["round_"] = around
 def nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: float | None = None,
                neginf: float | None = None) -> Any:
     """Numbers in place of nan and the infinities (None: the type's largest and smallest)."""
+    if isinstance(x, NUMBERS):
+        return onp.nan_to_num(x, nan=nan, posinf=posinf, neginf=neginf)
     x = lifted(x)
     limits = onp.finfo("float32" if isinstance(x, Symbol) else floating(x)._data.dtype)
     top = float(limits.max) if posinf is None else posinf
     bottom = float(limits.min) if neginf is None else neginf
-    found = where(isnan(x), nan, where(isposinf(x), top, where(isneginf(x), bottom, x)))
+    found = where(FUNCTIONS["isneginf"](x), bottom, x)
+    found = where(FUNCTIONS["isnan"](x), nan, where(FUNCTIONS["isposinf"](x), top, found))
     return found if copy or isinstance(x, Symbol) else into(x, found)
 
 
@@ -335,13 +352,13 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Any:
     else:
         like = x if isinstance(x, Symbol) else y if isinstance(y, Symbol) else condition
         x, y = (each if isinstance(each, Symbol) else
-                F._plus_scalar(F.zeros_like(like), scalar=_plain(each)) for each in (x, y))
+                F._plus_scalar(F.zeros_like(like), scalar=plain(each)) for each in (x, y))
     return F._npi_where(condition, x, y)
 
 
 def _branches(condition: Any, x: Any, y: Any) -> tuple[Any, Any]:
     """Both as arrays of one type; a number takes the type of the other."""
-    numbers = [isinstance(each, _NUMBERS) for each in (x, y)]
+    numbers = [isinstance(each, NUMBERS) for each in (x, y)]
     if all(numbers):
         return tuple(array(each, "float32", condition.ctx) for each in (x, y))  # type: ignore
     if numbers[0]:
@@ -366,7 +383,7 @@ def nonzero(a: Any) -> tuple[Any, ...]:
 
 def attach_operators() -> None:
     """Python's operators of ``np.ndarray`` beside arithmetic."""
-    known = (NDArray, Symbol, *_NUMBERS, onp.ndarray, list, tuple)
+    known = (NDArray, Symbol, *NUMBERS, onp.ndarray, list, tuple)
 
     def comparison(name: str, word: str) -> None:
         def forward(self: Any, other: Any) -> Any:
@@ -393,21 +410,3 @@ def attach_operators() -> None:
     cls.__eq__, cls.__ne__ = equality("equal", False), equality("not_equal", True)
     cls.__floordiv__ = lambda self, other: floor_divide(self, other)
     cls.__rfloordiv__ = lambda self, other: floor_divide(other, self)
-    cls.__invert__ = lambda self: (logical_not(self) if self.dtype == onp.bool_ else
-                                   lift(array(~self.asnumpy(), self.dtype, self.ctx)))
-    for name, ufunc in (("and", onp.bitwise_and), ("or", onp.bitwise_or),
-                        ("xor", onp.bitwise_xor)):
-        _attach_bits(name, ufunc)
-
-
-def _attach_bits(name: str, ufunc: Any) -> None:
-    def method(self: Any, other: Any) -> Any:
-        other = other.asnumpy() if isinstance(other, NDArray) else other
-        try:
-            found = ufunc(self.asnumpy(), other)
-        except TypeError as error:
-            raise DTypeError(f"np.{ufunc.__name__}: {error}") from None
-        return array(found, found.dtype, self.ctx)
-
-    for side in ("", "r"):
-        setattr(ndarray, f"__{side}{name}__", method)

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import index
 from typing import Any
 
 import numpy as onp
@@ -9,7 +10,7 @@ import numpy as onp
 from ..base import ArgumentError, ArgumentValueError, OutOfRangeError, dtype_name
 from ..ndarray import NDArray
 from ..symbol import Symbol
-from .array import array, face, ndarray
+from .array import array, face, lower, ndarray
 from .elementwise import FUNCTIONS as ELEMENTWISE
 from .elementwise import binary, floating, into, lifted
 
@@ -23,14 +24,21 @@ def _enter(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _axis(name: str, x: Any, axis: Any) -> Any:
-    """`axis`, checked where the number of axes is known."""
-    if axis is None or isinstance(x, Symbol):
-        return axis
-    for one in axis if isinstance(axis, (tuple, list)) else (axis,):
-        if not -x.ndim <= one < x.ndim:
-            raise OutOfRangeError(f"np.{name}: axis {one} is out of bounds for an array with "
-                                  f"{x.ndim} axes")
-    return tuple(axis) if isinstance(axis, list) else axis
+    """`axis` as Python's integers, checked where the number of axes is known."""
+    if axis is None:
+        return None
+    several = isinstance(axis, (tuple, list))
+    try:
+        places = tuple([index(one) for one in axis]) if several else (index(axis),)
+    except TypeError:
+        raise ArgumentError(f"np.{name}: axis: expected an integer, a tuple of them, or None, got "
+                            f"{axis!r}") from None
+    if not isinstance(x, Symbol):
+        for one in places:
+            if not -x.ndim <= one < x.ndim:
+                raise OutOfRangeError(f"np.{name}: axis {one} is out of bounds for an array with "
+                                      f"{x.ndim} axes")
+    return places if several else places[0]
 
 
 def _empty(x: Any, axis: Any) -> bool:
@@ -51,28 +59,45 @@ def _drop(x: Any, axis: Any) -> Any:
     return face(x)._npi_arrange(x, function="squeeze", named=(("axis", axis),))
 
 
-def _fold(name: str, target: str, x: Any, axis: Any, keepdims: bool) -> Any:
+def _fold(name: str, target: str, x: Any, axis: Any, keepdims: bool, initial: Any = None) -> Any:
     axis = _axis(name, x, axis)
     if axis == ():
-        return face(x)._copy(x)
+        return _begun(target, face(x)._copy(x), initial)
     if not isinstance(x, Symbol):
         if x.ndim == 0:
-            return face(x)._copy(x)
+            return _begun(target, face(x)._copy(x), initial)
         if target in ("max", "min") and _empty(x, axis):
-            raise ArgumentValueError(f"np.{name}: an array of shape {x.shape} has no elements")
+            if initial is None:
+                raise ArgumentValueError(f"np.{name}: an array of shape {x.shape} has no elements")
+            return array(getattr(onp, name)(x.asnumpy(), axis, keepdims=keepdims,
+                                            initial=initial), x.dtype, x.ctx)
     folded = getattr(face(x), target)(x, axis=axis, keepdims=True)
-    return folded if keepdims else _drop(folded, axis)
+    return _begun(target, folded if keepdims else _drop(folded, axis), initial)
 
 
-def _initial(name: str, initial: Any, where: Any) -> None:
-    if initial is not None or where is not None:
-        raise NotImplementedError(f"np.{name}: initial= and where= are not built")
+_WORDS = {"sum": "add", "nansum": "add", "prod": "multiply", "nanprod": "multiply",
+          "max": "maximum", "min": "minimum"}
+
+
+def _begun(target: str, found: Any, initial: Any) -> Any:
+    """What was folded, and the value it begins with."""
+    return found if initial is None else binary(_WORDS[target], found, initial)
+
+
+def _options(name: str, out: Any, keepdims: Any, initial: Any, where: Any) -> tuple[Any, Any, Any]:
+    """out, keepdims and initial; MXNet's functions take keepdims by place where NumPy's take out.
+    """
+    if where is not None and where is not True:
+        raise NotImplementedError(f"np.{name}: where=: not built; use np.where")
+    if isinstance(out, bool):
+        keepdims, out = out, keepdims or None
+    return out, bool(keepdims), initial
 
 
 def _reduction(name: str, target: str, smooth: bool, words: str) -> None:
     def function(a: Any, axis: Any = None, dtype: Any = None, out: Any = None,
                  keepdims: bool = False, initial: Any = None, where: Any = None) -> Any:
-        _initial(name, initial, where)
+        out, keepdims, initial = _options(name, out, keepdims, initial, where)
         a = lifted(a)
         if dtype is not None:
             a = a.astype(dtype_name(dtype))
@@ -80,7 +105,7 @@ def _reduction(name: str, target: str, smooth: bool, words: str) -> None:
             a = floating(a)
         elif not isinstance(a, Symbol) and a._data.dtype.kind == "b":
             a = a.astype("int64")
-        return into(out, _fold(name, target, a, axis, keepdims))
+        return into(out, _fold(name, target, a, axis, keepdims, initial))
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"""{words} over axes.
@@ -88,6 +113,7 @@ def _reduction(name: str, target: str, smooth: bool, words: str) -> None:
         Args:
             a: an array. axis: axis or axes; None: all of them. dtype: element type to compute in.
             keepdims: leave the axes with size 1. out: an array to write the result into.
+            initial: a value to begin with.
 
         Shapes: a (*S) -> S without the axes; () without any.
         """
@@ -105,8 +131,8 @@ FUNCTIONS["product"] = FUNCTIONS["prod"]
 def _extreme(name: str, target: str, words: str) -> None:
     def function(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False,
                  initial: Any = None, where: Any = None) -> Any:
-        _initial(name, initial, where)
-        return into(out, _fold(name, target, lifted(a), axis, keepdims))
+        out, keepdims, initial = _options(name, out, keepdims, initial, where)
+        return into(out, _fold(name, target, lifted(a), axis, keepdims, initial))
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"{words} over axes (None: all of them)."
@@ -121,6 +147,7 @@ for _name, _target, _words in (("max", "max", "Largest value"), ("amax", "max", 
 
 def _truth(name: str, target: str, words: str) -> None:
     def function(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+        out, keepdims, _ = _options(name, out, keepdims, None, None)
         a = ELEMENTWISE["not_equal"](lifted(a), 0)
         if isinstance(a, Symbol):
             return _fold(name, target, a, axis, keepdims)
@@ -149,10 +176,11 @@ def var(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int 
     center = FUNCTIONS["mean"](a, axis, keepdims=True)
     squares = ELEMENTWISE["square"](binary("subtract", a, center))
     found = FUNCTIONS["mean"](squares, axis, keepdims=keepdims)
-    if ddof:
-        if isinstance(a, Symbol):
-            raise NotImplementedError("np.var: ddof needs the count of elements, which a Symbol "
-                                      "does not know")
+    if ddof and isinstance(a, Symbol):  # the count is known when it runs
+        count = FUNCTIONS["sum"](face(a).ones_like(a), axis, keepdims=keepdims)
+        found = binary("divide", binary("multiply", found, count),
+                       binary("subtract", count, ddof))
+    elif ddof:
         count = a.size // max(found.size, 1)
         found = found * (count / (count - ddof)) if count != ddof else found * float("nan")
     return into(out, found)
@@ -215,6 +243,8 @@ _place("argmin", "argmin")
 def cumsum(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
     """Sums of all elements up to each (None: of the flattened array)."""
     a = lifted(a)
+    if dtype is None and isinstance(a, NDArray) and a._data.dtype.kind == "b":
+        dtype = "int64"
     a = a if dtype is None else a.astype(dtype_name(dtype))
     if axis is None:
         a, axis = face(a)._npi_arrange(a, function="ravel"), 0
@@ -271,3 +301,33 @@ def shape(a: Any) -> tuple[int, ...]:
 def ndim(a: Any) -> int:
     """The number of axes."""
     return len(shape(a))
+
+
+def _quantiles(name: str, whole: str) -> None:
+    def function(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: Any = None,
+                 interpolation: str = "linear", keepdims: bool = False,
+                 method: str | None = None) -> Any:
+        a = floating(lifted(a))
+        try:
+            found = lower(getattr(onp, name))(a, q, _axis(name, a, axis), keepdims=keepdims,
+                                              method=method or interpolation)
+        except ValueError as error:
+            raise ArgumentValueError(f"np.{name}: {error}") from None
+        return into(out, found)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"""Values below which a part q of the elements lies, {whole} being all.
+
+        Args:
+            a: an array; integers count as float32. q: a number or an array. axis: axis or axes;
+                None: all of them. interpolation (or method): 'linear', 'lower', 'higher',
+                'midpoint', 'nearest', or what else NumPy knows. keepdims: leave the axes with
+                size 1. out: an array to write the result into.
+
+        Without gradient, as in MXNet.
+        """
+    _enter(function)
+
+
+_quantiles("percentile", "100")
+_quantiles("quantile", "1")

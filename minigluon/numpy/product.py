@@ -98,7 +98,7 @@ def einsum(subscripts: str, *operands: Any, out: Any = None, optimize: Any = Fal
 def inner(a: Any, b: Any) -> Any:
     """Sum over the last axes of both."""
     a, b = lifted(a), lifted(b)
-    if a.ndim == 0 or b.ndim == 0:
+    if any(isinstance(x, NDArray) and x.ndim == 0 for x in (a, b)):
         return binary("multiply", a, b)
     return tensordot(a, b, ((-1,), (-1,)))
 

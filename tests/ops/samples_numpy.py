@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from sample import Sample, adder, between
 
-from minigluon.base import ArgumentValueError, ShapeError
+from minigluon.base import ArgumentValueError, DTypeError, ShapeError
 
 SAMPLES: dict[str, list[Sample]] = {}
 _r, _add = between, adder(SAMPLES)
@@ -98,3 +98,10 @@ _add("_npi_svd_grad", [np.eye(2, dtype="float32") * 0, np.ones(2, "float32"),
                        np.zeros((2, 3), "float32"), np.eye(2, dtype="float32"),
                        np.array([2, 1], "float32"), np.eye(2, 3, dtype="float32")], {}, grad=False,
      reference=lambda du, ds, dv, u, s, v: u @ v)
+
+_WHOLE, _OTHER = np.array([[6, 3], [5, 12]], "int32"), np.array([4, 6], "int32")
+for _kind in ("bitwise_and", "bitwise_or", "bitwise_xor", "lcm", "gcd"):
+    _add("_npi_bits", [_WHOLE, _OTHER], {"kind": _kind}, grad=False, reference=getattr(np, _kind),
+         bad=[([_r(2), _r(2)], {"kind": _kind}, DTypeError, "expected integers or truth values")])
+_add("_npi_bitwise_not", [_WHOLE], {}, grad=False, reference=np.invert,
+     bad=[([_r(2)], {}, DTypeError, "expected integers or truth values")])

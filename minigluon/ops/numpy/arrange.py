@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...base import ArgumentValueError, ShapeError
+from ...base import ArgumentError, ArgumentValueError, ShapeError
 from ..operator import Attrs, operator
 from ..rules import Shapes, follow_dtype, known, like_shape
 
@@ -36,6 +36,11 @@ def _apply(xp: Any, data: Array, function: str, args: tuple[Any, ...], named: Na
         return getattr(xp, function)(data, *args, **dict(named))
     except (ValueError, IndexError) as error:
         raise ShapeError(f"np.{function}: array of shape {tuple(data.shape)}: {error}") from error
+    except TypeError as error:
+        if function in ("tril", "triu") and not data.ndim:
+            raise ShapeError(f"np.{function}: expected a vector or matrices, got shape ()"
+                             ) from None
+        raise ArgumentError(f"np.{function}: {error}") from error
 
 
 def _arrange_shape(shapes: Shapes, attrs: Attrs) -> tuple[Shapes, Shapes]:

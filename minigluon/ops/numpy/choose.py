@@ -1,11 +1,11 @@
 """Operators of NumPy's interface that choose or combine elements, with its broadcasting."""
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from ...base import ShapeError
+from ...base import DTypeError, ShapeError
 from ..operator import Attrs, operator
 from ..rules import DTypes, Shapes, known, no_gradient, same_shape
 
@@ -56,3 +56,23 @@ def around(xp: Any, data: Array, *, decimals: int = 0) -> Array:
 def arctan2(xp: Any, lhs: Array, rhs: Array) -> Array:
     """The angle of the point (rhs, lhs), in (-pi, pi]."""
     return xp.arctan2(lhs, rhs)
+
+
+def _of_bits(name: str, x: Array) -> Array:
+    if x.dtype.kind == "f":
+        raise DTypeError(f"np.{name}: expected integers or truth values, got {x.dtype}; say "
+                         ".astype('int64')")
+    return x
+
+
+@operator("_npi_bits", infer=_spread, gradient=no_gradient)
+def bits(xp: Any, lhs: Array, rhs: Array, *,
+         kind: Literal["bitwise_and", "bitwise_or", "bitwise_xor", "lcm", "gcd"]) -> Array:
+    """NumPy's function `kind` of two arrays of integers or truth values."""
+    return getattr(xp, kind)(_of_bits(kind, lhs), _of_bits(kind, rhs))
+
+
+@operator("_npi_bitwise_not", infer=same_shape, gradient=no_gradient)
+def bitwise_not(xp: Any, data: Array) -> Array:
+    """The bits that the elements do not have; of truth values the other one."""
+    return xp.invert(_of_bits("bitwise_not", data))

@@ -25,6 +25,8 @@ def _letters(kind: str, left: int, right: int, axes: tuple[Any, ...]) -> tuple[l
     """The axes of the operands and of the result, as einsum names them."""
     a, b = ascii_letters[:left], ascii_letters[left:left + right]
     if kind == "matmul":
+        if not left or not right:
+            raise ValueError("a number is no matrix; use np.multiply")
         lead = "..." if max(left, right) > 2 else ""
         row, column = ("i" if left > 1 else ""), ("j" if right > 1 else "")
         first = (lead if left > 1 else "") + row + "k"
