@@ -1,6 +1,6 @@
 """``np.linalg``: norms, inverses, determinants, equations and singular values with gradients.
 
-The rest is NumPy's.
+The rest (cond, matrix_rank, qr, eig, eigvals, multi_dot, lstsq) is NumPy's.
 """
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as onp
 from ..base import ArgumentValueError, MXNetError
 from ..ops.rules import axis_of
 from ..symbol import Symbol
+from .arrange import FUNCTIONS as ARRANGE
 from .array import face, lower
 from .elementwise import FUNCTIONS as ELEMENTWISE
 from .elementwise import floating, lifted
@@ -40,9 +41,8 @@ def _by_numpy(name: str) -> Any:
     return function
 
 
-cond, matrix_rank, pinv, qr = map(_by_numpy, ("cond", "matrix_rank", "pinv", "qr"))
-eig, eigh, eigvals, eigvalsh = map(_by_numpy, ("eig", "eigh", "eigvals", "eigvalsh"))
-multi_dot = _by_numpy("multi_dot")
+cond, matrix_rank, qr = map(_by_numpy, ("cond", "matrix_rank", "qr"))
+eig, eigvals, multi_dot = map(_by_numpy, ("eig", "eigvals", "multi_dot"))
 
 
 def _square(name: str, a: Any) -> Any:
@@ -56,10 +56,11 @@ def _square(name: str, a: Any) -> Any:
 def _each(name: str, target: str, a: Any) -> Any:
     """One number for each matrix; shape () for one matrix alone."""
     a = _square(name, a)
-    if isinstance(a, Symbol) or a.ndim > 2:
-        return getattr(face(a), target)(a)
-    found = getattr(face(a), target)(a.expand_dims(0))
-    return [x.reshape(()) for x in found] if isinstance(found, list) else found.reshape(())
+    compute = getattr(face(a), target)
+    if not isinstance(a, Symbol) and a.ndim > 2:
+        return compute(a)
+    found = compute(a.expand_dims(0))  # of a Symbol it is not known whether there are several
+    return [x.squeeze(axis=0) for x in found] if name == "slogdet" else found.squeeze(axis=0)
 
 
 def inv(a: Any) -> Any:
@@ -125,6 +126,44 @@ def svd(a: Any) -> Any:
     return tuple(face(a)._npi_svd(a))
 
 
+def pinv(a: Any, rcond: Any = 1e-15, hermitian: bool = False) -> Any:
+    """The pseudo-inverse of each matrix (Moore and Penrose's), by its singular values.
+
+    Args:
+        a: matrices in the last two axes. rcond: singular values below this part of the largest
+            count as 0; a number, or one for each matrix. hermitian: nothing depends on it.
+
+    Shapes: a (..., m, n) -> (..., n, m).
+    """
+    left, values, right = svd(a)
+    rcond = rcond if isinstance(rcond, float) else lifted(rcond).expand_dims(-1)
+    kept = ELEMENTWISE["greater"](values, FOLDS["max"](values, -1, keepdims=True) * rcond)
+    where = ELEMENTWISE["where"]
+    inverse = where(kept, 1 / where(kept, values, 1.0), 0.0 * values)
+    return matmul(right.swapaxes(-1, -2) * inverse.expand_dims(-2), left.swapaxes(-1, -2))
+
+
+def eigh(a: Any, UPLO: str = "L") -> Any:
+    """Eigenvalues, rising, and eigenvectors (in columns) of symmetric matrices.
+
+    Args:
+        a: matrices, of which one triangle is read. UPLO: which: 'L', the lower one, or 'U'. The
+            gradient exists where the eigenvalues differ.
+
+    Shapes: a (..., n, n) -> (..., n) and (..., n, n).
+    """
+    a = _square("eigh", a)
+    if UPLO not in ("L", "U"):
+        raise ArgumentValueError(f"np.linalg.eigh: UPLO: expected 'L' or 'U', got {UPLO!r}")
+    rows, values = face(a).linalg_syevd(a if UPLO == "L" else a.swapaxes(-1, -2))
+    return values, rows.swapaxes(-1, -2)
+
+
+def eigvalsh(a: Any, UPLO: str = "L") -> Any:
+    """Eigenvalues of symmetric matrices, rising; arguments as `eigh`'s."""
+    return eigh(a, UPLO)[0]
+
+
 def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
     """The least-squares solution: (x, residuals, rank, singular values)."""
     return _by_numpy("lstsq")(a, b, rcond=None if rcond == "warn" else rcond)
@@ -147,7 +186,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
 
     Args:
         x: an array. ord: None (root of the sum of squares), 1, 2, inf, -inf, 0 or any number for
-            vectors; 'fro', 1, -1, inf, -inf for matrices ('nuc', 2, -2: by NumPy, no gradient).
+            vectors; 'fro', 'nuc', 1, -1, 2, -2, inf, -inf for matrices.
         axis: one axis: vectors; two: matrices; None: all of it.
 
     >>> from minigluon import np
@@ -155,6 +194,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     array(5.)
     """
     x = floating(lifted(x))
+    ord = {"inf": onp.inf, "-inf": -onp.inf}.get(ord, ord)
     size, total = ELEMENTWISE["abs"], FOLDS["sum"]
     if ord is None or (ord == "fro" and (axis is None or isinstance(axis, tuple))):
         return ELEMENTWISE["sqrt"](total(ELEMENTWISE["square"](x), axis, keepdims=keepdims))
@@ -162,10 +202,13 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
         axis = (x.ndim - 2, x.ndim - 1) if x.ndim >= 2 else 0
     if isinstance(axis, (tuple, list)) and len(axis) == 2:
         row, column = axis
+        if ord in (2, -2, "nuc"):
+            return _by_values(x, ord, row, column, keepdims)
         along = {1: (row, column), -1: (row, column), onp.inf: (column, row),
                  -onp.inf: (column, row)}.get(ord)
         if along is None:
-            return _by_numpy("norm")(x, ord=ord, axis=tuple(axis), keepdims=keepdims)
+            raise ArgumentValueError(f"np.linalg.norm: ord: expected 'fro', 'nuc', 1, -1, 2, -2, "
+                                     f"inf or -inf for matrices, got {ord!r}")
         sums = total(size(x), along[0], keepdims=True)
         found = FOLDS["max" if ord > 0 else "min"](sums, along[1], keepdims=True)
         return found if keepdims else found.squeeze(axis=tuple(axis))
@@ -178,3 +221,14 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
         raise ArgumentValueError(f"np.linalg.norm: ord {ord!r} is for matrices, axis {axis} names "
                                  "vectors")
     return total(size(x) ** ord, axis, keepdims=keepdims) ** (1.0 / ord)
+
+
+def _by_values(x: Any, ord: Any, row: int, column: int, keepdims: bool) -> Any:
+    """The largest, the smallest or the sum of the singular values."""
+    values = svd(ARRANGE["moveaxis"](x, (row, column), (-2, -1)))[1]
+    found = FOLDS[{2: "max", -2: "min", "nuc": "sum"}[ord]](values, -1)
+    if not keepdims:
+        return found
+    for axis in sorted(axis % x.ndim for axis in (row, column)):
+        found = found.expand_dims(axis)
+    return found

@@ -6,6 +6,7 @@ times a standard draw.
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as onp
@@ -17,7 +18,7 @@ from ..ndarray import NDArray
 from ..random import host_generator
 from ..random import seed as seed
 from .array import array, shape_of
-from .elementwise import into
+from .elementwise import FUNCTIONS, into
 
 __all__ = [
     "beta", "chisquare", "choice", "exponential", "f", "gamma", "gumbel", "laplace", "logistic",
@@ -36,6 +37,11 @@ def _host(value: Any) -> Any:
     return value.asnumpy() if isinstance(value, NDArray) else value
 
 
+def _numbers(value: Any) -> Any:
+    """Lists as NumPy's arrays, anything else as it is."""
+    return onp.asarray(value) if isinstance(value, (list, tuple)) else value
+
+
 def _checked(name: str, word: str, value: Any) -> None:
     if bool((onp.asarray(_host(value)) < 0).any()):
         raise ArgumentValueError(f"np.random.{name}: {word}: expected values of 0 or more, got "
@@ -45,6 +51,7 @@ def _checked(name: str, word: str, value: Any) -> None:
 def _standard(draw: Callable[[Any, tuple[int, ...]], Any], place: Any, scale: Any, size: Any,
               dtype: Any, ctx: Context | None, out: Any) -> Any:
     """``place + scale * draw``, where both may be arrays."""
+    place, scale = _numbers(place), _numbers(scale)
     for each in (place, scale):
         if isinstance(each, NDArray):
             ctx = ctx or each.ctx
@@ -77,6 +84,7 @@ def normal(loc: Any = 0.0, scale: Any = 1.0, size: Any = None, dtype: Any = None
 def uniform(low: Any = 0.0, high: Any = 1.0, size: Any = None, dtype: Any = None,
             ctx: Context | None = None, out: Any = None, device: Context | None = None) -> Any:
     """Evenly from [low, high)."""
+    low, high = _numbers(low), _numbers(high)
     return _standard(lambda g, shape: g.random(shape), low, high - low, size, dtype,
                      ctx or device, out)
 
@@ -125,12 +133,13 @@ def _shaped(name: str, words: str, *parameters: str, integers: bool = False) -> 
     """A distribution that NumPy's generator draws from parameters it is given."""
 
     def function(*args: Any, size: Any = None, dtype: Any = None, ctx: Context | None = None,
-                 out: Any = None) -> Any:
+                 out: Any = None, **named: Any) -> Any:
         if len(args) == len(parameters) + 1:
             args, size = args[:-1], args[-1]
-        if len(args) != len(parameters):
-            raise ArgumentError(f"np.random.{name}: expected {', '.join(parameters)} and size, "
-                                f"got {len(args)} arguments")
+        args = (*args, *[named.pop(word) for word in parameters[len(args):] if word in named])
+        if len(args) != len(parameters) or named:
+            raise ArgumentError(f"np.random.{name}: expected {', '.join(parameters)} and size, got "
+                                f"{len(args)} arguments" + f" and {sorted(named)}" * bool(named))
         for each in args:
             ctx = ctx or (each.ctx if isinstance(each, NDArray) else None)
         generator, ctx = _generator(ctx)
@@ -151,10 +160,38 @@ def _shaped(name: str, words: str, *parameters: str, integers: bool = False) -> 
 beta = _shaped("beta", "From the beta distribution", "a", "b")
 chisquare = _shaped("chisquare", "From the chi-square distribution", "df")
 f = _shaped("f", "From Fisher's distribution", "dfnum", "dfden")
-pareto = _shaped("pareto", "From Pareto's second distribution", "a")
 poisson = _shaped("poisson", "From Poisson's distribution", "lam", integers=True)
-power = _shaped("power", "From the power distribution", "a")
-weibull = _shaped("weibull", "From Weibull's distribution", "a")
+
+
+_NP = SimpleNamespace(**FUNCTIONS)
+
+
+def _of_exponential(name: str, words: str, compute: Callable[[Any, Any, Any], Any]) -> Any:
+    """A distribution of one parameter: ``compute(np, draw, a)`` of a standard exponential draw."""
+
+    def function(a: Any, size: Any = None, ctx: Context | None = None, out: Any = None) -> Any:
+        a = _numbers(a)
+        if not bool((onp.asarray(_host(a)) > 0).all()):
+            raise ArgumentValueError(f"np.random.{name}: a: expected values above 0, got "
+                                     f"{_host(a)}")
+        generator, ctx = _generator(ctx or (a.ctx if isinstance(a, NDArray) else None))
+        drawn = generator.standard_exponential(
+            onp.shape(_host(a)) if size is None else shape_of(size))
+        if isinstance(a, NDArray):
+            return into(out, compute(_NP, array(drawn, "float32", ctx), a))
+        return into(out, array(compute(onp, drawn, a), "float32", ctx))
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"{words} with parameter a, which may be an array and has gradients."
+    return function
+
+
+pareto = _of_exponential("pareto", "From Pareto's second distribution",
+                         lambda np, drawn, a: np.expm1(drawn / a))
+power = _of_exponential("power", "From the power distribution",
+                        lambda np, drawn, a: np.exp(-drawn / a))
+weibull = _of_exponential("weibull", "From Weibull's distribution",
+                          lambda np, drawn, a: drawn ** (1 / a))
 
 
 def gamma(shape: Any, scale: Any = 1.0, size: Any = None, dtype: Any = None,
@@ -207,12 +244,26 @@ def multinomial(n: int, pvals: Any, size: Any = None) -> Any:
 
 def multivariate_normal(mean: Any, cov: Any, size: Any = None, check_valid: str | None = None,
                         tol: float | None = None) -> Any:
-    """From the normal distribution of several variables."""
+    """From the normal distribution of several variables.
+
+    Args:
+        mean: means. cov: covariances, symmetric and without negative eigenvalues. size: shape of
+            independent draws. check_valid, tol: NumPy's; nothing depends on them.
+
+    Shapes: mean (*B, n), cov (*B, n, n), broadcast to one B -> (*size, *B, n).
+    """
     generator, ctx = _generator(mean.ctx if isinstance(mean, NDArray) else None)
-    drawn = generator.multivariate_normal(
-        onp.asarray(_host(mean), "float64"), onp.asarray(_host(cov), "float64"),
-        None if size is None else shape_of(size))
-    return array(drawn, "float32", ctx)
+    mean, cov = onp.asarray(_host(mean), "float64"), onp.asarray(_host(cov), "float64")
+    count = mean.shape[-1] if mean.ndim else 0
+    if not count or cov.shape[-2:] != (count, count):
+        raise ArgumentValueError("np.random.multivariate_normal: expected mean (..., n) and cov "
+                                 f"(..., n, n), got {mean.shape} and {cov.shape}")
+    values, vectors = onp.linalg.eigh(cov)
+    root = vectors * onp.sqrt(onp.maximum(values, 0))[..., None, :]
+    batch = onp.broadcast_shapes(mean.shape[:-1], cov.shape[:-2])
+    drawn = generator.standard_normal(
+        (*(() if size is None else shape_of(size)), *batch, count))
+    return array((root @ drawn[..., None])[..., 0] + mean, "float32", ctx)
 
 
 def choice(a: Any, size: Any = None, replace: bool = True, p: Any = None,

@@ -42,6 +42,11 @@ class SymbolicArray(Symbol):
 
     __hash__ = Symbol.__hash__
 
+    def __getattr__(self, name: str) -> Any:
+        more = (": it is known when the block runs; infer_shape tells it where inputs' shapes are "
+                "given" if name in ("shape", "ndim", "size") else "")
+        raise AttributeError(f"a Symbol has no {name}{more}")
+
     def as_np_ndarray(self) -> Symbol:
         """The Symbol itself."""
         return self

@@ -67,6 +67,32 @@ onp.linalg.norm(x, axis=1)
 bool(onp.may_share_memory(x, x))
 assigned(x, (0, 0), np.array([9]))
 repr(np.zeros((100, 100)))
+np.linalg.norm(x[0], ord="inf")
+slopes(lambda a: np.linalg.norm(a, ord=2), x)
+slopes(lambda a: np.linalg.norm(a, ord=-2, axis=(0, 1), keepdims=True), x)
+slopes(lambda a: np.linalg.norm(a, "nuc"), x)
+np.linalg.pinv(x)
+np.linalg.pinv(x.T)
+np.linalg.pinv(np.stack([s, s]), 0.4)
+np.linalg.pinv(np.stack([s, s]), np.array([0.4, 0.6]))
+np.linalg.eigvalsh(s)
+np.linalg.eigh(s)[0]
+np.abs(np.linalg.eigh(s)[1])
+np.linalg.eigvalsh(np.array([[1, 9], [2, 3]]), "U")
+np.linalg.eigvalsh(np.array([[1, 9], [2, 3]]), UPLO="L")
+block(lambda F, x: F.np.linalg.det(F.np.dot(x, x.T)))
+block(lambda F, x: F.np.linalg.slogdet(F.np.dot(x, x.T))[1])
+block(lambda F, x: F.np.linalg.pinv(x))[::2]
+block(lambda F, x: F.np.linalg.eigvalsh(F.np.dot(x, x.T)))[::2]
+block(lambda F, x: F.np.linalg.eigh(F.np.dot(x, x.T))[0])[::2]
+np.random.weibull(a=2.0, size=3).shape
+np.random.beta(a=1.0, b=2.0, size=3).dtype.name
+np.random.chisquare(df=2.0, size=2).shape
+np.random.pareto(a=np.ones(2), size=(3, 2)).shape
+np.random.multivariate_normal(np.zeros((3, 2)), np.eye(2), size=(4,)).shape
+np.random.multivariate_normal(np.zeros(2), np.stack([np.eye(2)] * 3)).shape
+slopes(lambda a: np.random.weibull(a) * 0, np.ones(3))
+slopes(lambda a: np.random.power(a) * 0, np.ones(3))
 """
 CASES = [line for line in CASES.splitlines() if line]
 

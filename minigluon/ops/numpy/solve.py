@@ -81,7 +81,8 @@ def _svd_grad_shape(shapes: Shapes, attrs: Attrs) -> tuple[Shapes, Shapes]:
 
 @operator("_npi_svd_grad", infer=_svd_grad_shape)
 def _svd_grad(xp: Any, du: Array, ds: Array, dv: Array, u: Array, s: Array, v: Array) -> Array:
-    """The gradient of a; singular values must differ from one another, and from 0 for u and v.
+    """The gradient of a. Singular values must differ from one another, and from 0, for what
+    depends on u and v; what depends on s alone has a gradient everywhere.
 
     J. Townsend, "Differentiating the Singular Value Decomposition", 2016: with
     F[i, j] = 1 / (s[j]^2 - s[i]^2) off the diagonal and K(x) = x - x^T,
@@ -90,7 +91,7 @@ def _svd_grad(xp: Any, du: Array, ds: Array, dv: Array, u: Array, s: Array, v: A
     """
     squares = s * s
     gaps = squares[..., None, :] - squares[..., :, None]
-    gaps[..., range(s.shape[-1]), range(s.shape[-1])] = xp.inf
+    gaps[gaps == 0] = xp.inf
     left, right = _turned(u) @ du, v @ _turned(dv)
     inner = ((left - _turned(left)) / gaps * s[..., None, :]
              + s[..., :, None] * (right - _turned(right)) / gaps)
