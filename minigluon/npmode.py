@@ -142,6 +142,10 @@ def _decorator(word: str, *flags: _Flag) -> Callable[[Decorated], Decorated]:
             for name, member in list(vars(target).items()):
                 if isinstance(member, (staticmethod, classmethod)):
                     setattr(target, name, type(member)(decorate(member.__func__)))
+                elif isinstance(member, property):
+                    setattr(target, name, property(*[
+                        each and decorate(each) for each in (member.fget, member.fset, member.fdel)
+                    ], member.__doc__))
                 elif callable(member) and not isinstance(member, type):
                     setattr(target, name, decorate(member))
             return target

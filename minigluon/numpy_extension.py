@@ -27,6 +27,7 @@ from .numpy.array import face as _face
 from .numpy.array import lift as _lift
 from .numpy.elementwise import lifted as _lifted
 from .numpy.elementwise import nonzero as _nonzero
+from .numpy.elementwise import numeric as _numeric
 from .ops import decoded as _decoded
 
 __path__: list[str] = []  # MXNet has files below it, which `elsewhere` finds
@@ -66,7 +67,7 @@ def _function(name: str, target: str) -> Any:
 
 
 def _shown(value: Any) -> Any:
-    return value.as_np_ndarray() if type(value) is _NDArray else value
+    return value.as_np_ndarray() if type(value) is _NDArray else _numeric(value)
 
 
 for _name, _target in _OPERATORS.items():
@@ -102,7 +103,7 @@ def reshape(a: Any, newshape: Any, reverse: bool = False, order: str = "C") -> A
 
 def masked_softmax(data: Any, mask: Any, axis: int = -1, temperature: float = 1.0) -> Any:
     """softmax over the elements whose mask is not 0; the others get 0."""
-    F = _face(data, mask)
+    F, mask = _face(data, mask), _numeric(mask)
     none = F.zeros_like(data)
     lowest = -6e4 if getattr(data, "dtype", None) == "float16" else -1e18
     low = F._npi_where(mask, data, F._plus_scalar(none, scalar=lowest))

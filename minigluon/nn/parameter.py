@@ -20,6 +20,7 @@ from ..base import (
 )
 from ..context import Context, cpu, current_context
 from ..ndarray import NDArray
+from ..npmode import is_np_shape
 from ..ops.rules import merge_shapes
 
 __all__ = ["UNIFORM", "Constant", "Parameter", "contexts", "known", "tensor_types"]
@@ -167,8 +168,13 @@ class Parameter:
 
     @property
     def shape(self) -> Shape | None:
-        """Sizes; 0 where unknown. Setting it may fill unknown sizes in, not change known ones."""
-        return self._shape
+        """Sizes; 0 where unknown (with ``npx.set_np`` -1, as in MXNet).
+
+        Setting it may fill unknown sizes in, not change known ones.
+        """
+        if self._shape is None or not is_np_shape():
+            return self._shape
+        return tuple([size or -1 for size in self._shape])
 
     @shape.setter
     def shape(self, new: Sequence[int]) -> None:
@@ -468,7 +474,7 @@ class Parameter:
 
     def _var_settings(self) -> dict[str, Any]:
         init = self.init.dumps() if isinstance(self.init, initializer.Initializer) else self.init
-        return {"shape": self.shape, "dtype": self.dtype, "lr_mult": self.lr_mult,
+        return {"shape": self._shape, "dtype": self.dtype, "lr_mult": self.lr_mult,
                 "wd_mult": self.wd_mult, "init": init, "stype": self._stype}
 
 

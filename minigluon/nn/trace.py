@@ -126,7 +126,7 @@ class Trace:
 
     def infer_shape(self, leaves: Sequence[NDArray]) -> None:
         """Tell the parameters their shapes, as far as these inputs determine them."""
-        given = {node: source.shape if isinstance(source, Parameter) else leaves[source].shape
+        given = {node: source._shape if isinstance(source, Parameter) else leaves[source].shape
                  for node, source in zip(self.variables, self.sources, strict=True)}
         found = graph.infer_shape(self.entries, given)
         for node, parameter in self.parameters():

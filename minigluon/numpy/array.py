@@ -10,7 +10,14 @@ import numpy as onp
 
 from .. import ndarray as nd
 from .. import symbol, tape
-from ..base import ArgumentError, ArgumentValueError, MXNetError, ShapeError, dtype_name
+from ..base import (
+    ArgumentError,
+    ArgumentValueError,
+    MXNetError,
+    NotImplementedForSymbol,
+    ShapeError,
+    dtype_name,
+)
 from ..context import Context
 from ..device import device_of
 from ..ndarray import NDArray
@@ -287,7 +294,10 @@ def lower(function: Any) -> Any:
 
     def call(*args: Any, **kwargs: Any) -> Any:
         arrays: list[NDArray] = []
-        args, kwargs = _hosts(args, arrays), _hosts(kwargs, arrays)
+        try:
+            args, kwargs = _hosts(args, arrays), _hosts(kwargs, arrays)
+        except NotImplementedForSymbol as error:
+            raise NotImplementedForSymbol(f"np.{function.__name__}: {error}") from None
         if tape.state.recording and function.__name__ not in _CONSTANT and any(
                 tape.alive(x._ag) is not None for x in arrays):
             raise MXNetError(f"np.{function.__name__} has no gradient: it is computed by NumPy; "
@@ -303,6 +313,9 @@ def lower(function: Any) -> Any:
 
 
 def _hosts(value: Any, arrays: list[NDArray]) -> Any:
+    if isinstance(value, Symbol):
+        raise NotImplementedForSymbol("it is computed by NumPy, and no part of a graph: call it "
+                                      "outside the block, or do not hybridize that")
     if isinstance(value, NDArray):
         arrays.append(value)
         return value.asnumpy()

@@ -9,7 +9,7 @@ import numpy as onp
 from .. import tape
 from ..base import ArgumentError, ArgumentValueError, DTypeError, ShapeError
 from ..ndarray import NDArray
-from ..ops import BINARY
+from ..ops import BINARY, find_operator
 from ..symbol import Symbol
 from .array import array, face, ndarray
 
@@ -69,9 +69,26 @@ def into(out: Any, value: Any, mask: Any = True) -> Any:
 
 def lifted(x: Any) -> Any:
     """An array or a Symbol from anything like an array."""
-    if isinstance(x, (ndarray, Symbol)):
+    if isinstance(x, ndarray):
         return x
+    if isinstance(x, Symbol):
+        return numeric(x)
     return x.as_np_ndarray() if isinstance(x, NDArray) else array(x)
+
+
+def numeric(x: Any) -> Any:
+    """What to compute with: truth values of a graph are the 0 and 1 that a comparison gave.
+
+    Those have the type of what was compared; in a graph, where types are not known while it is
+    made, they go with other arrays of that type.
+    """
+    if not isinstance(x, Symbol) or len(x.entries) != 1:
+        return x
+    node = x.entries[0].node
+    if node.op is None or node.op.name != "Cast" or node.attrs.get("dtype") != "bool":
+        return x
+    source = node.inputs[0].node
+    return type(x)(node.inputs) if source.op is not None and source.op.name in _TRUTHS else x
 
 
 def floating(x: Any) -> Any:
@@ -165,10 +182,14 @@ def _for_number(word: str, x: Any, number: Any) -> Any:
     return x
 
 
+_TRUTHS = frozenset(find_operator(name).name for word in _COMPARED.values()
+                    for name in BINARY[word])
+
+
 def compare(word: str, x1: Any, x2: Any, name: str = "") -> Any:
-    """A comparison; arrays of bool, but for Symbols, whose 0 and 1 keep the operands' type."""
+    """A comparison; arrays (or Symbols) of bool."""
     found = binary(word, x1, x2, name)
-    return found.astype("bool") if isinstance(found, NDArray) else found
+    return found.astype("bool") if isinstance(found, (NDArray, Symbol)) else found
 
 
 def _pair(name: str, word: str, compute: Function) -> Function:

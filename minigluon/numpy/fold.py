@@ -12,7 +12,7 @@ from ..ndarray import NDArray
 from ..symbol import Symbol
 from .array import array, face, lower, ndarray
 from .elementwise import FUNCTIONS as ELEMENTWISE
-from .elementwise import binary, floating, into, lifted
+from .elementwise import binary, floating, into, lifted, numeric
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {}
 
@@ -150,7 +150,7 @@ def _truth(name: str, target: str, words: str) -> None:
         out, keepdims, _ = _options(name, out, keepdims, None, None)
         a = ELEMENTWISE["not_equal"](lifted(a), 0)
         if isinstance(a, Symbol):
-            return _fold(name, target, a, axis, keepdims)
+            return _fold(name, target, numeric(a), axis, keepdims).astype("bool")
         if a.size == 0:
             found = getattr(onp, name)(a.asnumpy(), axis, keepdims=keepdims)
             return into(out, array(found, "bool"))

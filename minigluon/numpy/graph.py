@@ -54,6 +54,39 @@ def _identity(n: int, dtype: Any = None, ctx: Any = None) -> Symbol:
     return _sym.eye(n, dtype=dtype)
 
 
+def _logspace(start: float, stop: float, num: int = 50, endpoint: bool = True, base: float = 10.0,
+              dtype: Any = None, axis: int = 0, ctx: Any = None) -> Symbol:
+    found = base ** SymbolicArray(_linspace(start, stop, num, endpoint).entries)
+    return found if dtype is None else found.astype(dtype)  # type: ignore[no-any-return]
+
+
+def _tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None, ctx: Any = None) -> Symbol:
+    whole = SymbolicArray(_ones((N, N if M is None else M), dtype).entries)
+    return _eager.tril(whole, k)  # type: ignore[no-any-return]
+
+
+def _indices(dimensions: Any, dtype: Any = None, ctx: Any = None) -> Symbol:
+    sizes = shape_of(dimensions)
+    rows = [SymbolicArray(_arange(size, dtype=dtype or "int32").entries).reshape(
+        tuple([-1 if place == axis else 1 for place in range(len(sizes))]))
+        for axis, size in enumerate(sizes)]
+    return _eager.stack([_eager.broadcast_to(row, sizes) for row in rows])  # type: ignore[no-any-return]
+
+
+def _window(*parts: float) -> Callable[..., Symbol]:
+    """A sum of cosines over one turn of M points (as NumPy's windows): parts of 1, 2 ... waves."""
+    def function(M: int, dtype: Any = None, ctx: Any = None) -> Symbol:
+        if M <= 1:
+            return _ones((max(M, 0),), dtype)
+        turn = SymbolicArray(_arange(M).entries) * (2 * onp.pi / (M - 1))
+        found = parts[0] - parts[1] * _eager.cos(turn)
+        for waves, part in enumerate(parts[2:], 2):
+            found = found + part * _eager.cos(waves * turn)
+        return found if dtype is None else found.astype(dtype)  # type: ignore[no-any-return]
+
+    return function
+
+
 def _drawn(name: str, size: Any, dtype: Any, *parameters: Any) -> Any:
     """A standard draw, of the shape of the parameters where none is asked for."""
     like = next((each for each in parameters if isinstance(each, Symbol)), None)
@@ -216,7 +249,10 @@ _draws = {name: _of_numpy(made, getattr(_eager.random, name)) for name, made in 
 room = Face(_eager, {
     **{name: _of_numpy(made, getattr(_eager, name)) for name, made in (
         ("zeros", _zeros), ("ones", _ones), ("empty", _zeros), ("full", _full),
-        ("arange", _arange), ("linspace", _linspace), ("eye", _eye), ("identity", _identity))},
+        ("arange", _arange), ("linspace", _linspace), ("logspace", _logspace), ("eye", _eye),
+        ("identity", _identity), ("tri", _tri), ("indices", _indices),
+        ("hanning", _window(0.5, 0.5)), ("hamming", _window(0.54, 0.46)),
+        ("blackman", _window(0.42, 0.5, 0.08)))},
     "random": Face(_eager.random, _draws), "_Symbol": SymbolicArray,
 })
 extension_random = Face(batches, {name: _of_numpy(made, getattr(batches, name)) for name, made in (

@@ -98,11 +98,17 @@ def shown(x: Any) -> Any:
     """`x`; a Symbol in the class that blocks compute with now (``npx.set_np``), nested, too."""
     if type(x) in (list, tuple):
         return type(x)([shown(each) for each in x])
-    if type(x) is not Symbol or not is_np_array():
-        return x
+    return as_numpy(x) if type(x) is Symbol and is_np_array() else x
+
+
+def as_numpy(x: Symbol) -> Any:
+    """The same computation as a Symbol that follows NumPy."""
     if _numpy_class is None:
         load_room()
     return _numpy_class(x.entries)
+
+
+Symbol.as_np_ndarray = as_numpy  # type: ignore[attr-defined]
 
 
 def create(hint: str, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Symbol:

@@ -6,7 +6,8 @@ is ``mx.np``), npx, onp (NumPy) and autograd are there, x is an array of two row
 i the same of integers, b of truth values, s a matrix that equals its transpose, and
 
 - ``slopes(f, *arrays)``: what f gives, and the gradients,
-- ``block(f)``: what the block ``f(F, x)`` gives eager and hybridized, and both gradients.
+- ``block(f)``: what the block ``f(F, x)`` gives eager and hybridized, and both gradients;
+  ``hybridized(f)``: what it gives hybridized.
 """
 from __future__ import annotations
 
@@ -93,6 +94,38 @@ np.random.multivariate_normal(np.zeros((3, 2)), np.eye(2), size=(4,)).shape
 np.random.multivariate_normal(np.zeros(2), np.stack([np.eye(2)] * 3)).shape
 slopes(lambda a: np.random.weibull(a) * 0, np.ones(3))
 slopes(lambda a: np.random.power(a) * 0, np.ones(3))
+block(lambda F, x: F.np.inner(x, x))
+block(lambda F, x: F.np.hsplit(x, 3)[1])
+block(lambda F, x: F.np.diff(x))
+block(lambda F, x: F.np.diff(x, 1, axis=0))
+block(lambda F, x: F.np.diff(x, 2))
+block(lambda F, x: F.np.ediff1d(x, to_end=1.0, to_begin=2.0))
+block(lambda F, x: F.np.var(x, axis=-1, ddof=1))[::2]
+block(lambda F, x: F.np.logspace(0, 1, 3) * x)
+block(lambda F, x: F.np.hanning(3) * x + F.np.hamming(3) + F.np.blackman(3))
+block(lambda F, x: F.np.hanning(1) * x)
+block(lambda F, x: F.np.indices((2, 3), dtype="float32")[1] * x)
+block(lambda F, x: F.np.where(x > 0.6, x, 2 * x))
+hybridized(lambda F, x: x > 0.6)
+hybridized(lambda F, x: 0.6 >= x)
+hybridized(lambda F, x: x != x)
+hybridized(lambda F, x: F.np.isnan(x))
+hybridized(lambda F, x: F.np.isfinite(x))
+hybridized(lambda F, x: F.np.logical_not(x > 0))
+hybridized(lambda F, x: F.np.any(x > 1, axis=0))
+hybridized(lambda F, x: F.np.all(x > -2))
+hybridized(lambda F, x: (x > 0.6).astype("int32"))
+hybridized(lambda F, x: F.np.bitwise_and(x.astype("int32"), 1))
+hybridized(lambda F, x: F.np.lcm((4 * x).astype("int32"), 6))
+hybridized(lambda F, x: F.np.bitwise_not(x.astype("int32")))
+printed(lambda nn: nn.Dense(256, activation="relu"))
+printed(lambda nn: nn.Conv2D(3, 3))
+printed(lambda nn: nn.Dense(2).weight)
+printed(lambda nn: nn.LayerNorm())
+nested()
+mx.sym.np.tanh(mx.sym.var("data").as_np_ndarray()).infer_shape(data=(2, 3))[1]
+mx.sym.np.sum(mx.sym.var("data").as_np_ndarray()).eval(data=x)
+mx.gluon.rnn.LSTM(3).begin_state(2)
 """
 CASES = [line for line in CASES.splitlines() if line]
 
@@ -131,10 +164,39 @@ def _space(mx: Any) -> dict[str, Any]:
         net.hybridize()
         return [*eager, *slopes(net, np.array(X))]
 
+    def hybridized(function: Any) -> Any:
+        class Block(mx.gluon.HybridBlock):
+            def hybrid_forward(self, F: Any, x: Any) -> Any:
+                return function(F, x)
+
+        net = Block()
+        net.hybridize()
+        return net(np.array(X))
+
+    def printed(make: Any) -> str:
+        with mx.name.NameManager():
+            return repr(make(mx.gluon.nn))
+
+    def nested() -> list[str]:
+        @mx.util.use_np
+        class Asked:
+            @property
+            def one(self) -> bool:
+                return bool(mx.util.is_np_array())
+
+            @staticmethod
+            def two() -> bool:
+                return bool(mx.util.is_np_shape())
+
+        mx.npx.reset_np()
+        return [str(Asked().one), str(Asked.two()), str(mx.util.is_np_array())]
+
     x = np.array(X)
-    return {"mx": mx, "np": np, "npx": mx.npx, "onp": onp, "autograd": autograd, "x": x,
-            "i": np.array(X * 4, dtype="int32"), "b": x > 0.6, "s": np.array(S), "slopes": slopes,
-            "block": block, "inplace": inplace, "written": written, "assigned": assigned}
+    return {
+        "mx": mx, "np": np, "npx": mx.npx, "onp": onp, "autograd": autograd, "x": x,
+        "i": np.array(X * 4, dtype="int32"), "b": x > 0.6, "s": np.array(S), "slopes": slopes,
+        "block": block, "inplace": inplace, "written": written, "assigned": assigned,
+        "hybridized": hybridized, "printed": printed, "nested": nested}
 
 
 def flat(value: Any) -> list[Any]:

@@ -27,7 +27,7 @@ def made_state(func: Callable[..., Any], name: str, info: dict[str, Any]) -> Any
         if func is not symbol.zeros:
             settings = {key: value for key, value in settings.items()
                         if key in taken or key == "shape"}
-    return func(**settings)
+    return nd.shown(func(**settings))
 
 
 class RecurrentCell(Block):
