@@ -51,8 +51,8 @@ struct Program {
   std::size_t arena_bytes = 0;
 
   // Pointers of input, output and arena slots are set; those of object slots follow.
-  // `pointers` has an element for each slot.
-  bool run(void** pointers, Host& host);
+  // `pointers` has an element for each slot. Makes the calls from `first` up to `end`.
+  bool run(void** pointers, Host& host, std::size_t first, std::size_t end);
   // The slot whose memory this slot uses.
   int root(int slot) const {
     return slots[slot].place == Place::alias ? static_cast<int>(slots[slot].where) : slot;
@@ -63,7 +63,7 @@ struct Program {
   void prepare();
 
  private:
-  double took = 0;  // nanoseconds of the last run
+  double took = 0;  // nanoseconds of the last whole run
 };
 
 }  // namespace mg

@@ -103,7 +103,11 @@ class Programs {
       if (var_of(var)->marked()) return nb::none();  // has an error to tell
       const bool written =
           std::find(written_.begin(), written_.end(), static_cast<int>(i)) != written_.end();
-      (written ? asked.writes : asked.reads).push_back(var_of(var));
+      if (!written && var_of(var)->writing()) {
+        asked.late.emplace_back(var_of(var), i);
+      } else {
+        (written ? asked.writes : asked.reads).push_back(var_of(var));
+      }
       PyTuple_SET_ITEM(vars.ptr(), static_cast<Py_ssize_t>(i), Py_NewRef(var));
     }
     PyTuple_SET_ITEM(vars.ptr(), static_cast<Py_ssize_t>(count), results.release().ptr());

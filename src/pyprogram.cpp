@@ -65,6 +65,14 @@ PyProgram::PyProgram(nb::list slots, nb::list calls, std::vector<int> returned,
   objects_.resize(program_.slots.size());
   pointers_.resize(program_.slots.size() + 1);
   may_wait_ = callbacks_.empty() && lie_apart();
+  first_call_.assign(program_.slots.size(), program_.calls.size());
+  for (std::size_t at = program_.calls.size(); at-- > 0;) {
+    for (const auto* used : {&program_.calls[at].in, &program_.calls[at].out}) {
+      for (int slot : *used) {
+        if (slot >= 0) first_call_[static_cast<std::size_t>(program_.root(slot))] = at;
+      }
+    }
+  }
   ready_.resize(program_.calls.size());
   for (std::size_t i = 0; i < program_.returned.size(); ++i) {
     const int root = program_.root(program_.returned[i]);

@@ -69,18 +69,31 @@ class PyProgram : Host {
   char* kept_base(PyObject* const* inputs) const;
 
   // The shortest run counts: others may have been disturbed.
-  void measured(Engine::Clock::time_point begin);
+  void measured(std::chrono::duration<double> took);
 
   // Whether every result lies in fresh memory or is a view of an input, and visible ones lie in
   // fresh memory of their own.
   bool lie_apart() const;
 
   struct Queued;
+  struct Piece;
+
+  // A queued run starts when its own inputs are there. Those that are late (weights that a store
+  // is bringing, say) are waited for in shares: each before the first call that needs one of it.
+  struct Share {
+    std::size_t first = 0;  // the call that it is waited for before
+    std::vector<VarPtr> reads;
+  };
+  std::vector<Share> shares_of(const Ahead& asked) const;
+  void push(std::shared_ptr<Queued> work, const Ahead& asked, PushOptions options) const;
 
   PyObject* results();
 
   // Visible results share no memory with other results, so that each can be written to.
   bool own(PyObject* results);
+
+  // A new reference to an array over memory that `base` keeps, or null: whoever has it sees to that.
+  static PyObject* array_over(void* memory, const Desc& desc, PyObject* base);
 
   // A new reference to an array over the memory of a slot; to a tuple of those of some.
   PyObject* array_of(int index);
@@ -115,7 +128,9 @@ class PyProgram : Host {
   int64_t home_offset_ = 0, room_ = 0;  // room_: bytes of that block
   bool apart_ = true;  // the results cannot share memory
   bool may_wait_ = false;  // a run needs no Python once its arrays are there
+  static constexpr int64_t kShares = 16;  // at most so many shares of the bytes that are late
   std::vector<std::vector<int>> ready_;  // the results that are there after each call
+  std::vector<std::size_t> first_call_;  // of each slot: the first call that uses its memory
   Early* early_ = nullptr;               // who is told of it in this run
   static constexpr int kMeasured = 3;  // runs before one is queued
   std::atomic<int> runs_{0};

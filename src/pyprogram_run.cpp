@@ -1,7 +1,5 @@
-// One run of a program: at once, with the Python bodies that it calls, or queued.
+// One run of a program at once, with the Python bodies that it calls.
 #include "pyprogram.h"
-
-#include <omp.h>
 
 #include <algorithm>
 
@@ -9,24 +7,6 @@
 #include "random.h"
 
 namespace mg {
-
-// A new reference to an array over memory that `base` keeps, or null: whoever has it sees to that.
-static PyObject* array_at(void* memory, const Desc& desc, PyObject* base) {
-  PyObject* made = PyArray_New(&PyArray_Type, desc.ndim(),
-                               reinterpret_cast<const npy_intp*>(desc.shape.data()),
-                               numpy_type(desc.dtype), nullptr, memory, 0, NPY_ARRAY_CARRAY,
-                               nullptr);
-  if (made != nullptr && base != nullptr &&
-      PyArray_SetBaseObject(as_array(made), Py_NewRef(base)) < 0) {
-    Py_CLEAR(made);
-  }
-  return made;
-}
-
-bool PyProgram::worth_queueing() const {
-  const double from = mg::worth_queueing();  // 0: all are queued, for tests
-  return may_wait_ && (from <= 0 || (runs_ >= kMeasured && seconds_.load() >= from));
-}
 
 PyObject* PyProgram::run(PyObject* const* inputs, PyObject* device, const Targets* targets) {
   const auto self = std::this_thread::get_id();
@@ -84,8 +64,8 @@ PyObject* PyProgram::locked_run(PyObject* const* inputs, PyObject* device, const
   std::string failed;
   try {
     const auto begin = Engine::Clock::now();
-    well = program_.run(pointers_.data(), *this);
-    measured(begin);
+    well = program_.run(pointers_.data(), *this, 0, program_.calls.size());
+    measured(Engine::Clock::now() - begin);
   } catch (const std::exception& error) {
     failed = error.what();
   }
@@ -119,8 +99,8 @@ char* PyProgram::kept_base(PyObject* const* inputs) const {
   return static_cast<char*>(PyArray_DATA(as_array(inputs[home_]))) - home_offset_;
 }
 
-void PyProgram::measured(Engine::Clock::time_point begin) {
-  const double now = std::chrono::duration<double>(Engine::Clock::now() - begin).count();
+void PyProgram::measured(std::chrono::duration<double> took) {
+  const double now = took.count();
   seconds_.store(runs_ == 0 ? now : std::min(now, seconds_.load()));
   ++runs_;
 }
@@ -128,6 +108,18 @@ void PyProgram::measured(Engine::Clock::time_point begin) {
 PyObject* PyProgram::results() {
   PyObject* made = arrays_of(program_.returned);
   if (made != nullptr && !apart_ && !own(made)) Py_CLEAR(made);
+  return made;
+}
+
+PyObject* PyProgram::array_over(void* memory, const Desc& desc, PyObject* base) {
+  PyObject* made = PyArray_New(&PyArray_Type, desc.ndim(),
+                               reinterpret_cast<const npy_intp*>(desc.shape.data()),
+                               numpy_type(desc.dtype), nullptr, memory, 0, NPY_ARRAY_CARRAY,
+                               nullptr);
+  if (made != nullptr && base != nullptr &&
+      PyArray_SetBaseObject(as_array(made), Py_NewRef(base)) < 0) {
+    Py_CLEAR(made);
+  }
   return made;
 }
 
@@ -160,7 +152,7 @@ bool PyProgram::own(PyObject* results) {
 PyObject* PyProgram::array_of(int index) {
   if (objects_[index] != nullptr) return Py_NewRef(objects_[index]);
   const int root = program_.root(index);
-  return array_at(pointers_[root], program_.slots[index].desc, objects_[root]);
+  return array_over(pointers_[root], program_.slots[index].desc, objects_[root]);
 }
 
 bool PyProgram::callback(const Call& call, void** pointers) {
@@ -241,107 +233,6 @@ bool PyProgram::shows_temporary(const Call& call, PyArrayObject* array, void** p
     if (data >= begin && data < begin + program_.slots[index].desc.bytes()) return true;
   }
   return false;
-}
-
-// One queued run: what it needs, alive until it ran.
-struct PyProgram::Queued : Work {
-  FaultPtr run() override {
-    omp_set_num_threads(threads);
-    std::lock_guard<std::mutex> hold(program->running_);
-    for (std::size_t i = 0; i < seeds.size(); ++i) program->drawing_[i]->seed = seeds[i];
-    Arena arena(program->program_.arena_bytes);
-    for (std::size_t i = 0; i + 1 < pointers.size(); ++i) {
-      const Slot& slot = program->program_.slots[i];
-      if (slot.place == Place::arena) pointers[i] = arena.data() + slot.where;
-    }
-    pointers.back() = arena.data();
-    const auto begin = Engine::Clock::now();
-    program->early_ = early.get();
-    program->watches = early != nullptr;
-    program->program_.run(pointers.data(), *program);
-    program->watches = false;
-    program->measured(begin);
-    if (early) early->close(nullptr);
-    return nullptr;
-  }
-  ~Queued() override {
-    if (early) {  // where it ran, nothing is left to be told
-      FaultPtr fault = engine().fault_of(*results, false);
-      early->close(fault ? fault : std::make_shared<NativeFault>("a compiled graph did not run"));
-    }
-    for (PyObject* each : kept) bury(each);
-  }
-
-  PyProgram* program = nullptr;
-  std::vector<PyObject*> kept;  // the program itself and all arrays
-  std::vector<void*> pointers;
-  std::vector<Seed> seeds;
-  std::shared_ptr<Early> early;
-  VarPtr results;
-  int threads = 1;
-};
-
-PyObject* PyProgram::queue(PyObject* const* inputs, PyObject* device, Ahead& asked,
-                           const Targets* targets) {
-  auto work = std::make_unique<Queued>();
-  work->program = this;
-  work->kept.push_back(nb::find(this).release().ptr());
-  work->threads = omp_get_max_threads();
-  const std::size_t count = program_.slots.size();
-  work->pointers.resize(count + 1);
-  std::vector<PyObject*> arrays(count, nullptr);
-  nb::object block = nb::steal(kept_bytes_ > 0 ? kept_block(kept_bytes_) : Py_NewRef(Py_None));
-  if (!block.is_valid()) return nullptr;
-  PushOptions options;
-  options.held = static_cast<std::size_t>(room_);
-  options.what = "a compiled graph";
-  for (std::size_t i = 0; i < count; ++i) {
-    const Slot& slot = program_.slots[i];
-    if (slot.place == Place::input) {
-      arrays[i] = Py_NewRef(inputs[slot.where]);
-    } else if (slot.place == Place::kept) {
-      work->pointers[i] = kept_base(inputs) + slot.where;
-      continue;
-    } else if (slot.place == Place::output) {
-      arrays[i] = output_for(i, block.ptr(), targets);
-      if (arrays[i] == nullptr) return nullptr;
-      const bool given = targets != nullptr &&
-                         std::find(targets->begin(), targets->end(), arrays[i]) != targets->end();
-      if (!given) options.bytes += static_cast<std::size_t>(slot.desc.bytes());
-    } else {
-      continue;
-    }
-    work->kept.push_back(arrays[i]);
-    work->pointers[i] = PyArray_DATA(as_array(arrays[i]));
-  }
-  nb::object made = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(program_.returned.size())));
-  for (std::size_t i = 0; made.is_valid() && i < program_.returned.size(); ++i) {
-    const int index = program_.returned[i], root = program_.root(index);
-    PyObject* array = Py_XNewRef(arrays[index]);
-    if (array == nullptr) {
-      array = array_at(work->pointers[root], program_.slots[index].desc, arrays[root]);
-      if (array == nullptr) return nullptr;
-    }
-    PyTuple_SET_ITEM(made.ptr(), static_cast<Py_ssize_t>(i), array);
-  }
-  if (!made.is_valid()) return nullptr;
-  if (!drawing_.empty()) {
-    Source& source = source_of_device(device);
-    for (std::size_t i = 0; i < drawing_.size(); ++i) work->seeds.push_back(source.next());
-  }
-  std::vector<VarPtr> writes = asked.writes;
-  if (!asked.results) asked.results = std::make_shared<Var>();
-  writes.push_back(asked.results);
-  if (asked.wants_early) {
-    std::vector<PyObject*> results(program_.returned.size());
-    for (std::size_t i = 0; i < results.size(); ++i) {
-      results[i] = PyTuple_GET_ITEM(made.ptr(), static_cast<Py_ssize_t>(i));
-    }
-    work->early = asked.early = std::make_shared<Early>(std::move(results));
-    work->results = asked.results;
-  }
-  engine().push(std::move(work), asked.reads, std::move(writes), options);
-  return made.release().ptr();
 }
 
 }  // namespace mg

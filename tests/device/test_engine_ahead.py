@@ -6,6 +6,7 @@ import gc
 import os
 import pickle
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -430,3 +431,153 @@ def test_a_forked_child_can_run_the_net_but_not_read_what_was_pending():
         text = in_child(child)
     assert text.startswith("True a compiled graph") and "forked" in text
     assert np.array_equal(out.asnumpy(), expected)
+
+
+# -- weights that are still on their way -----------------------------------------------------------
+
+def coming(array):
+    """An array whose new value somebody is bringing: the ticket to say that it is there."""
+    return engine.begin([array._variable()], "weights from afar")
+
+
+def three_layers():
+    net = nn.HybridSequential()
+    net.add(nn.Dense(16, activation="tanh", in_units=6), nn.Dropout(0.5),
+            nn.BatchNorm(in_channels=16), nn.Dense(12, activation="tanh", in_units=16),
+            nn.Dense(3, in_units=12))
+    net.initialize(mx.init.Xavier())
+    net.hybridize()
+    return net
+
+
+def parts_run(least):
+    """Wait until so many parts of graphs have run; their names."""
+    found = []
+    deadline = time.monotonic() + LONG
+    while len(found) < least and time.monotonic() < deadline:
+        found += [what for what, _, _, work in native.core.engine.spans() if work]
+    return found
+
+
+@pytest.fixture
+def traced():
+    native.core.engine.trace(True)
+    yield
+    native.core.engine.trace(False)
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_a_forward_starts_before_the_last_layers_weights_are_there(traced, training):
+    net, x = three_layers(), numbers(4, 6)
+    net(x).wait_to_read()
+    mx.random.seed(3)
+    with autograd.record(training):
+        expected = net(x)
+    expected = expected.asnumpy()
+    last, middle = net[4].weight.data(), net[3].weight.data()
+    tickets = coming(last), coming(middle)
+    native.core.engine.spans()
+    mx.random.seed(3)
+    with autograd.record(training):
+        out = net(x)
+    assert parts_run(1) == ["a compiled graph (1 of 3)"] and pending(out)
+    tickets[1].done()
+    assert parts_run(1) == ["a compiled graph (2 of 3)"] and pending(out)
+    tickets[0].done()
+    assert out.asnumpy().tobytes() == expected.tobytes()
+
+
+def test_runs_of_one_graph_that_wait_do_not_mix(traced):
+    net = three_layers()
+    xs = [numbers(4, 6), numbers(4, 6) * 3]
+    expected = [eager(net, x) for x in xs]
+    ticket = coming(net[4].weight.data())
+    native.core.engine.spans()
+    outs = [net(x) for x in xs]
+    assert parts_run(2) == ["a compiled graph (1 of 2)"] * 2
+    ticket.done()
+    for out, right in zip(outs, expected, strict=True):
+        np.testing.assert_array_equal(out.asnumpy(), right)
+
+
+def test_the_late_value_is_what_counts_and_later_writes_wait(traced):
+    net, x = three_layers(), numbers(4, 6)
+    net(x).wait_to_read()
+    weight = net[4].weight.data()
+    ticket = coming(weight)
+    native.core.engine.spans()
+    out = net(x)
+    parts_run(1)
+    value = np.full(weight.shape, 0.25, np.float32)
+    weight._data[...] = value  # as the one who brings it does
+    threading.Timer(0.05, ticket.done).start()
+    x[:] = 100        # what has been read already may still be needed: waits for the whole graph
+    weight[:] = 7
+    assert not pending(out)
+    weight[:] = value
+    np.testing.assert_array_equal(out.asnumpy(), eager(net, numbers(4, 6)))
+
+
+def test_weights_that_do_not_come_fail_what_needs_them_once(traced):
+    net, x = three_layers(), numbers(4, 6)
+    expected = eager(net, x)
+    weight = net[4].weight.data()
+    ticket = coming(weight)
+    native.core.engine.spans()
+    out = net(x)
+    parts_run(1)
+    ticket.fail(OSError("no weights"))
+    with pytest.raises(OSError, match="no weights"):
+        out.wait_to_read()
+    nd.waitall()  # nobody is told twice
+    net[4].weight.set_data(nd.array(weight._data))
+    np.testing.assert_array_equal(net(x).asnumpy(), expected)
+
+
+def test_a_weight_that_two_layers_share_is_waited_for_before_the_first(traced):
+    shared = nn.Dense(6, activation="tanh", in_units=6)
+    net = nn.HybridSequential()
+    net.add(shared, nn.Dense(6, in_units=6), nn.Dense(6, in_units=6, params=shared.params))
+    net.initialize(mx.init.Xavier())
+    net.hybridize()
+    x = numbers(2, 6)
+    expected = eager(net, x)
+    ticket = coming(shared.weight.data())
+    native.core.engine.spans()
+    out = net(x)
+    assert pending(out) and native.core.engine.spans() == []
+    ticket.done()
+    assert parts_run(1) == ["a compiled graph"]
+    np.testing.assert_array_equal(out.asnumpy(), expected)
+
+
+def test_many_late_weights_are_waited_for_in_few_shares(traced):
+    net = nn.HybridSequential()
+    for _ in range(40):
+        net.add(nn.Dense(8, activation="tanh", in_units=8))
+    net.initialize(mx.init.Xavier())
+    net.hybridize()
+    x = numbers(2, 8)
+    expected = eager(net, x)
+    tickets = [coming(p.data()) for p in net.collect_params().values()]
+    native.core.engine.spans()
+    out = net(x)
+    for ticket in tickets:
+        ticket.done()
+    np.testing.assert_array_equal(out.asnumpy(), expected)
+    parts = [what for what, _, _, work in native.core.engine.spans() if work]
+    assert parts == [f"a compiled graph ({i + 1} of {len(parts)})" for i in range(len(parts))]
+    assert 10 <= len(parts) <= 17
+
+
+def test_a_forked_child_and_the_end_of_waiting(traced):
+    net, x = three_layers(), numbers(4, 6)
+    expected = eager(net, x)
+    ticket = coming(net[4].weight.data())
+    native.core.engine.spans()
+    out = net(x)
+    parts_run(1)
+
+    assert "fork" in in_child(lambda: str(out.asnumpy()))
+    ticket.done()
+    np.testing.assert_array_equal(out.asnumpy(), expected)
