@@ -5,9 +5,10 @@
 Each worker profiles a few steps of a hybridized network (`mx.profiler` with
 ``profile_imperative=False`` leaves graphs queued). Printed: milliseconds a step where nothing
 is queued, where a step is one exchange after backward, and in pieces meanwhile; then for each
-worker how long after its backward had begun the first push left, and how much of the time between
-that and the arrival of the last new weight passed while backward still computed. ``--trace`` writes
-all workers' events as one Chrome trace, ``--svg`` draws the last step.
+worker how long after its backward had begun the first push left, how much of the time between
+that and the arrival of the last new weight passed while backward still computed, and how long
+before that arrival the next forward began: it waits for weights one share after the other.
+``--trace`` writes all workers' events as one Chrome trace, ``--svg`` draws the last step.
 """
 from __future__ import annotations
 
@@ -101,17 +102,20 @@ def spans(events: list[Any]) -> dict[str, list[Span]]:
 def steps(events: list[Any]) -> list[dict[str, list[Span]]]:
     """The spans of each step but the last: what is drawn, by the row it is drawn in."""
     rows = spans(events)
-    calls, graphs = rows.get("script", []), rows.get("engine", [])
+    calls, graphs = rows.get("script", []), runs(rows.get("engine", []))
     begins = [begin for name, begin, _ in calls if name == "forward"]
     cut = []
     for begin, end in pairwise(begins):
-        late = [graph for graph in graphs if begin <= graph[1]]
+        late = [run for run in graphs if begin <= run[0][1]]
         if len(late) < 3:
             break
-        until = late[2][2]  # the end of the next step's forward graph
+        forward, backward, following = late[:3]
+        until = following[-1][2]
         inside = {
             "script": [row for row in calls if begin <= row[1] < end],
-            "graphs": late[:3],
+            "graphs": [*forward, *backward, *following],
+            "marks": [("backward", backward[0][1], backward[-1][2]),
+                      ("forward", following[0][1], until)],
             "gradients": [row for row in rows.get("pending", [])
                           if row[0].startswith("gradient") and begin <= row[1] < end],
             "pushes": [row for row in rows.get("kvstore", [])
@@ -130,16 +134,28 @@ def steps(events: list[Any]) -> list[dict[str, list[Span]]]:
     return cut
 
 
+def runs(pieces: list[Span]) -> list[list[Span]]:
+    """The pieces of each graph: one that waits for weights runs as "... (1 of 5)" and so on."""
+    found: list[list[Span]] = []
+    for piece in pieces:
+        if " of " not in piece[0] or "(1 of " in piece[0]:
+            found.append([])
+        if found:
+            found[-1].append(piece)
+    return found
+
+
 def figures(step: dict[str, list[Span]]) -> dict[str, float]:
     """What a step's picture says, in milliseconds and shares."""
-    _, began, ended = step["graphs"][1]
+    (_, began, ended), (_, following, _) = step["marks"]
     first = min(begin for _, begin, _ in step["pushes"])
     arrived = max(end for _, _, end in step["pulls"])
     early = sum(end < ended for _, _, end in step["pushes"])
     return {"backward": ended - began, "first push after": first - began,
             "communication": arrived - first,
             "hidden": max(0.0, min(ended, arrived) - first) / (arrived - first),
-            "pushes": len(step["pushes"]), "gone before the end of backward": early}
+            "pushes": len(step["pushes"]), "gone before the end of backward": early,
+            "forward ahead": arrived - following}
 
 
 COLOURS = {"script": "#9aa5b1", "graphs": "#3b7dd8", "gradients": "#7b5cd6", "pushes": "#e08a1e",
@@ -163,8 +179,8 @@ def picture(step: dict[str, list[Span]]) -> str:
                           f'fill="{colour}"><title>{title}</title></rect>')
         shapes.append(f'<text x="4" y="{y + 8}">{row}</text>')
         y += 11 * max(1, len(free)) + 8
-    _, began, ended = step["graphs"][1]
-    for at, text in ((began, "backward"), (ended, "its end"), (step["graphs"][2][1], "forward")):
+    (_, began, ended), (_, following, _) = step["marks"]
+    for at, text in ((began, "backward"), (ended, "its end"), (following, "forward")):
         x = 90 + (at - zero) * scale
         shapes.append(f'<path d="M{x:.1f} 16V{y}" stroke="#c33" stroke-dasharray="2 3"/>'
                       f'<text x="{x + 2:.1f}" y="12" fill="#c33">{text}</text>')
@@ -202,7 +218,8 @@ def main() -> None:
               f"first push {middle['first push after']:.1f} ms after its begin; "
               f"{middle['gone before the end of backward']:.0f} of {middle['pushes']:.0f} pushes "
               f"gone before its end; communication {middle['communication']:.1f} ms, of which "
-              f"{100 * middle['hidden']:.0f} % while backward computed")
+              f"{100 * middle['hidden']:.0f} % while backward computed; the next forward began "
+              f"{middle['forward ahead']:.1f} ms before the last weight was there")
         if rank == 0:
             last = found[-1]
     if options.trace:

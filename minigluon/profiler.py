@@ -102,7 +102,10 @@ class _Profiler:
                 self.wrap(cls, names)
         else:
             for cls, name, method in self._originals:
-                setattr(cls, name, method)
+                if method is None:
+                    delattr(cls, name)  # a base class has it
+                else:
+                    setattr(cls, name, method)
             self._originals.clear()
 
     def take_spans(self) -> None:
@@ -119,9 +122,9 @@ class _Profiler:
     def wrap(self, cls: type, names: Sequence[str]) -> None:
         """Make methods of a class events."""
         for name in names:
-            method = cls.__dict__.get(name)
+            method = getattr(cls, name, None)
             if callable(method):
-                self._originals.append((cls, name, method))
+                self._originals.append((cls, name, cls.__dict__.get(name)))
                 setattr(cls, name, self._timed(method, f"{cls.__name__}.{name}"))
 
     def _timed(self, method: Callable[..., Any], name: str) -> Callable[..., Any]:

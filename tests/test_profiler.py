@@ -129,6 +129,25 @@ def test_errors_pass(trace):
     assert "KVStore.push" in names(trace(), "kvstore")
 
 
+def test_calls_that_a_store_inherits_are_seen_and_given_back(trace):
+    class Base:
+        def push(self, key):
+            return key
+
+    class Store(Base):
+        pass
+
+    profiler.watch(Store, ("push", "pull"))
+    try:
+        profiler.set_state("run")
+        assert Store().push("w") == "w"
+        profiler.set_state("stop")
+        assert "push" not in vars(Store) and Store().push(2) == 2
+        assert names(trace(), "kvstore") == ["Store.push"]
+    finally:
+        profiler._profiler.watched.pop()
+
+
 def test_own_events(trace):
     profiler.set_state("run")
     domain = profiler.Domain("input")

@@ -1,5 +1,7 @@
 """P3: slices, the most urgent first, never out of order for one key."""
 import numpy as np
+import pytest
+from dist_jobs import Job
 
 from minigluon.kvstore.dist.messages import Ack, Item, KeySpec, Node, Push, Role
 from minigluon.kvstore.dist.placement import Placer
@@ -34,6 +36,41 @@ def test_urgent_slices_overtake_what_has_not_left():
     assert sent(requests) == [low[2]]
     assert [p.seq for p in (low[0], low[1], urgent, low[2])] == sorted(
         p.seq for p in (low[0], low[1], urgent, low[2]))
+
+
+def test_a_push_that_has_come_makes_room_before_its_round_is_done():
+    requests = Requests(lambda message: [b"frame"], window=1500)
+    first, second, third, fourth = (pushed(requests, key, -key) for key in (5, 6, 7, 8))
+    assert sent(requests) == [first, second]
+    for _ in range(2):              # a word that comes twice counts once
+        requests.taken(first.seq)
+    requests.taken(99)              # nobody's
+    assert sent(requests) == [third] and requests.under_way() == [first, second, third, fourth]
+    requests.answered(Ack(first.seq))
+    assert sent(requests) == []     # it had made room already
+    requests.answered(Ack(second.seq))
+    assert sent(requests) == [fourth] and requests.oldest() is third
+
+
+@pytest.mark.parametrize("van", ["shm", "tcp"])
+def test_workers_that_push_big_keys_in_opposite_orders_do_not_wait_for_one_another(van):
+    script = """
+kv = mx.kv.create("dist_sync")
+keys = list(range(4))
+kv.init(keys, [nd.zeros((1024, 1024)) for _ in keys])
+for step in range(3):
+    for key in keys if kv.rank else keys[::-1]:
+        kv.push(key, nd.full((1024, 1024), key + kv.rank), priority=key if kv.rank else -key)
+    outs = [nd.empty((1024, 1024)) for _ in keys]
+    kv.pull(keys, out=outs)
+    for key, out in zip(keys, outs):
+        assert (out == 2 * key + 1).min().asscalar() == 1
+print("well")
+"""
+    env = {"DMLC_PS_VAN_TYPE": "p3", "PS_VAN": van}
+    with Job(script, workers=2, servers=2, env=env) as job:
+        job.succeed(60)
+        assert "well" in job.text("worker 0")
 
 
 def test_requests_about_one_key_keep_their_order():

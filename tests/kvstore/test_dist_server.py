@@ -113,6 +113,17 @@ def test_a_step_is_done_when_all_have_pushed_and_without_optimizer_the_sum_repla
     assert value(a(say.Pull, (bare(),)), "w0") == [[11, 22, 33]]
 
 
+def test_a_worker_that_holds_pushes_back_hears_that_one_has_come():
+    made, a, b = ready()
+    made.clients["w0"].windowed = True
+    assert a(say.Push, (item([1, 1, 1]),)) == [Send("w0", say.Taken(2))]
+    assert a.again() == [Send("w0", say.Taken(2))]
+    assert b(say.Push, (item([2, 2, 2]),)) == [Send("w0", say.Ack(2)), Send("w1", say.Ack(1))]
+    assert a(say.PushPull, (item([3, 3, 3]),)) == [Send("w0", say.Taken(3))]
+    wrong = Item(0, 0, 0, 2, "float32", (2,), np.zeros(2, np.float32))
+    assert "shape" in error(a(say.Push, (wrong,)))
+
+
 def test_a_pull_waits_for_the_own_push_and_no_longer():
     _, a, b = ready()
     assert value(b(say.Pull, (bare(),)), "w1") == [[0, 0, 0]]

@@ -376,7 +376,8 @@ class Client:
             self.transport.send(self._peers[node], list(map(bytes, pending.frames)))
 
     def _attach(self) -> say.Attach:
-        return say.Attach(0, self.uid, self.rank, self.job.incarnation)
+        return say.Attach(
+            0, self.uid, self.rank, self.job.incarnation, windowed=bool(self.job.slice))
 
     def _received(self, node: Node, message: Message) -> None:
         if isinstance(message, say.Roster):
@@ -388,6 +389,8 @@ class Client:
             self._fail(Failure(message.error, f"job aborted: {message.reason}", code))
         elif isinstance(message, say.Refused):
             self._fail(Failure("error", f"{self._name(node)} refused: {message.reason}", 1))
+        elif isinstance(message, say.Taken):
+            self.requests.taken(message.seq)
         else:
             self.requests.answered(message)
 

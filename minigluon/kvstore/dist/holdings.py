@@ -29,8 +29,8 @@ Array = np.ndarray[Any, Any]
 class Client:
     """What the server remembers of one worker."""
 
-    def __init__(self, uid: str, rank: int) -> None:
-        self.uid, self.rank = uid, rank
+    def __init__(self, uid: str, rank: int, windowed: bool = False) -> None:
+        self.uid, self.rank, self.windowed = uid, rank, windowed
         self.latest = 0                                  # highest request number seen
         self.open: dict[int, Want] = {}
         self.refused: dict[int, str] = {}

@@ -242,6 +242,7 @@ class Attach(Message):
     uid: str = ""
     rank: int = 0
     incarnation: int = 0
+    windowed: bool = False  # it holds pushes back (P3) until earlier ones are `Taken`
 
 
 class Attached(Message):
@@ -478,6 +479,12 @@ class Ack(Message):
     kind: ClassVar[int] = 40
 
 
+class Taken(Message):
+    """A push has come and is kept; its `Ack` or `Values` may have to wait for other workers."""
+
+    kind: ClassVar[int] = 51
+
+
 class Init(Message):
     """First values; `names` are the keys in words and `store_type` how they are merged."""
 
@@ -559,7 +566,7 @@ CONTROL_MESSAGES: tuple[type[Message], ...] = (
     Refused, Register, Roster, Attach, Attached, Heartbeat, Ping, Barrier, BarrierDone, Declare,
     Placed, Initialised, SetOptimizer, UpdateSettings, SaveStates, Leave, Goodbye, Farewell,
     Shutdown, Abort, ErrorReply, PeerGone, StallQuery, StallReport, Stats, StatsReply, Drop, Ack,
-    SetCompression, Command, CountDead, Report,
+    SetCompression, Command, CountDead, Report, Taken,
 )
 ARRAY_MESSAGES: tuple[type[Message], ...] = (
     Init, Push, Pull, PushPull, PushRows, PullRows, Bundle, Values, States, LoadStates,

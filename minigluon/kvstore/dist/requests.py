@@ -59,7 +59,7 @@ class Pending(Record, frozen=False):
         answer: called in the network thread with the answer.
         failed: called in the network thread if there will be none.
         buffers: memory the frames refer to, to be reused afterwards.
-        direct: it left at once, whatever was queued.
+        flying: its share of the bytes on their way, until the server has it.
         place: what to take for a frame of the answer so long, and where its bytes go; None: no way.
     """
 
@@ -73,7 +73,7 @@ class Pending(Record, frozen=False):
     buffers: list[Buffer] = field(default_factory=list)
     size: int = 0
     warned: bool = False
-    direct: bool = False
+    flying: int = 0
     place: Callable[[int], tuple[Frame, list[memoryview]] | None] | None = None
     reply: Message | None = None
     error: KVStoreError | None = None
@@ -100,7 +100,7 @@ class Requests:
 
     Args:
         encode: turns a message into frames.
-        window: bytes that may be under way before urgent requests overtake others (P3); 0: all
+        window: bytes that may be on their way before urgent requests overtake others (P3); 0: all
             leave at once, in order.
         allocate: makes the memory that `buffer` hands out; by default NumPy's.
         lanes: completes requests made by `call` (`Transport.lanes`).
@@ -142,7 +142,7 @@ class Requests:
             frames = self.encode(message.changed(seq=self._seq))
             pending = Pending(
                 node, self._seq, what or type(message).__name__, frames, time.monotonic(), answer,
-                failed, buffers, sum(map(len, frames)), direct=True, place=place,
+                failed, buffers, sum(map(len, frames)), place=place,
             )
             with self._changed:
                 if self.failure is None:
@@ -165,7 +165,7 @@ class Requests:
         with self._making:
             self._seq += 1
             seq = self._seq
-            pending = Pending(node, seq, what, (), time.monotonic(), answer, failed, direct=True)
+            pending = Pending(node, seq, what, (), time.monotonic(), answer, failed)
             with self._changed:
                 self._reap()
                 if self.failure is not None:
@@ -224,7 +224,8 @@ class Requests:
             pending.seq = self._seq
             pending.frames = self.encode(message.changed(seq=self._seq))
             self._pending[pending.seq] = pending
-            self._flying += max(1, pending.size)
+            pending.flying = max(1, pending.size)
+            self._flying += pending.flying
             self._outbox.append(pending)
 
     def post(self, node: Node, message: Message) -> None:
@@ -290,6 +291,17 @@ class Requests:
             self._reap()
             return next(iter(self._pending.values()), None)
 
+    def taken(self, seq: int) -> None:
+        """The server has a push, and will answer it when the others have sent theirs."""
+        with self._changed:
+            pending = self._pending.get(seq)
+            if pending is not None:
+                self._land(pending)
+
+    def _land(self, pending: Pending) -> None:
+        self._flying -= pending.flying
+        pending.flying = 0
+
     def answered(self, message: Message) -> None:
         """An answer has come; one that comes twice is nothing."""
         with self._changed:
@@ -299,8 +311,7 @@ class Requests:
             if self.lanes is not None:
                 self.lanes.forget(pending.seq)
             self._size -= pending.size
-            if self.window and not pending.direct:
-                self._flying -= max(1, pending.size)
+            self._land(pending)
             for buffer in pending.buffers:
                 self._spare.setdefault(buffer.nbytes, []).append(buffer)
             pending.buffers, pending.frames = [], ()

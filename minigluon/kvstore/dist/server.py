@@ -43,11 +43,16 @@ class ServerState(Holdings):
         react = _REACTIONS.get(type(message))
         if client is None or react is None:
             return [Log("warning", f"ignored an unexpected {message!r:.80}")]
+        # Answers to pushes wait for other workers, and these may send other keys first: were no
+        # more sent until then, two workers could wait for one another for ever.
+        taken: list[Action] = []
+        if client.windowed and isinstance(message, (say.Push, say.PushPull)):
+            taken = [Send(uid, say.Taken(message.seq))]
         if message.seq and message.seq <= client.latest:
-            return self._again(client, message)
+            return [*taken, *self._again(client, message)]
         client.latest = max(client.latest, message.seq)
         try:
-            return react(self, client, message, now)
+            return [*taken, *react(self, client, message, now)]
         except Refusal as refusal:
             client.refused[message.seq] = str(refusal)
             client.open.pop(message.seq, None)
@@ -125,7 +130,7 @@ class ServerState(Holdings):
         ):
             reason = f"server {self.rank}: no such worker {message.rank} in the roster"
             return [Send(uid, say.Refused(message.seq, reason)), Log("warning", reason)]
-        self.clients.setdefault(uid, Client(uid, member.rank))
+        self.clients.setdefault(uid, Client(uid, member.rank, message.windowed))
         return [Send(uid, say.Attached(message.seq))]
 
     def _goodbye(self, client: Client, message: say.Goodbye, now: float) -> list[Action]:
