@@ -89,8 +89,8 @@ PyProgram::PyProgram(nb::list slots, nb::list calls, std::vector<int> returned,
 }
 
 void PyProgram::check(const Spent& spent) {
-  const int count = static_cast<int>(program_.slots.size());
-  auto known = [&](int slot) { return slot >= 0 && slot < count; };
+  const auto count = static_cast<int64_t>(program_.slots.size());
+  auto known = [&](int64_t slot) { return slot >= 0 && slot < count; };
   for (const auto& [input, offset] : spent) {
     if (!known(input) || program_.slots[input].place != Place::input ||
         !program_.slots[input].known || offset < 0) {
@@ -106,7 +106,7 @@ void PyProgram::check(const Spent& spent) {
     } else if (slot.place == Place::kept) {
       well = well && slot.known && slot.where + slot.desc.bytes() <= room_;
     } else if (slot.place == Place::alias) {
-      well = well && slot.known && known(static_cast<int>(slot.where));
+      well = well && slot.known && known(slot.where);
       const Slot& root = program_.slots[well ? slot.where : 0];
       well = well && root.place != Place::alias &&
              (!root.known || slot.desc.bytes() <= root.desc.bytes());

@@ -1,13 +1,10 @@
 // The loops of conv_heavy.cpp, for one instruction set. Included several times: no include guard.
+#include "kernels/vec.inl"
 
 namespace heavy {
 
-typedef float Lane __attribute__((vector_size(MG_WIDTH)));
-typedef float LooseLane __attribute__((vector_size(MG_WIDTH), aligned(4), may_alias));
-constexpr int kLanes = MG_WIDTH / 4;
-
-MG_INLINE Lane get(const float* p) { return *reinterpret_cast<const LooseLane*>(p); }
-MG_INLINE void put(float* p, Lane v) { *reinterpret_cast<LooseLane*>(p) = v; }
+typedef VecOf<float> Lane;
+constexpr int kLanes = lanes<float>;
 
 // Sums of MR filters at NR vectors of positions. The weights of so many filters lie far apart:
 // a stretch of each is copied to where one pointer reaches them all.
@@ -23,7 +20,7 @@ void sums(const float* weight, int64_t filters, int64_t taps, const float* colum
       const float* from = weight + std::min(i, filters - 1) * taps + k0;
       if (count == kStretch) {
         for (int k = 0; k < kStretch; k += kLanes) {
-          put(near + i * kStretch + k, get(from + k));
+          store<float>(near + i * kStretch + k, load<float>(from + k));
           __builtin_prefetch(from + k + 2 * kStretch);
         }
       } else {
@@ -33,15 +30,15 @@ void sums(const float* weight, int64_t filters, int64_t taps, const float* colum
     const float* column = columns + k0 * pitch;
     for (int64_t k = 0; k < count; ++k, column += pitch) {
       Lane value[NR];
-      for (int j = 0; j < NR; ++j) value[j] = get(column + j * kLanes);
+      for (int j = 0; j < NR; ++j) value[j] = load<float>(column + j * kLanes);
       for (int i = 0; i < MR; ++i) {
-        const Lane one = near[i * kStretch + k] - Lane{};
+        const Lane one = all<float>(near[i * kStretch + k]);
         for (int j = 0; j < NR; ++j) sum[i][j] += one * value[j];
       }
     }
   }
   for (int i = 0; i < MR; ++i) {
-    for (int j = 0; j < NR; ++j) put(out + i * kTile + j * kLanes, sum[i][j]);
+    for (int j = 0; j < NR; ++j) store<float>(out + i * kTile + j * kLanes, sum[i][j]);
   }
 }
 
