@@ -9,8 +9,11 @@ using P = Panels<float>;
 using V = VecOf<float>;
 constexpr int N = P::N;
 
-// B' d B of a tile of 4 x 4 values; its 16 elements go `plane` apart.
+// B' d B of a tile of 4 x 4 values; its 16 elements go `plane` apart. Where `halved`, with the
+// halves that belong to the weights.
+template <bool halved = false>
 MG_INLINE void window(const V (&d)[4][4], float* to, int64_t plane) {
+  const V half = all<float>(0.5f);
   V t[4][4];
 #pragma GCC unroll 4
   for (int q = 0; q < 4; ++q) {
@@ -18,12 +21,17 @@ MG_INLINE void window(const V (&d)[4][4], float* to, int64_t plane) {
     t[1][q] = d[1][q] + d[2][q];
     t[2][q] = d[2][q] - d[1][q];
     t[3][q] = d[1][q] - d[3][q];
+    if (halved) {
+      t[1][q] *= half;
+      t[2][q] *= half;
+    }
   }
 #pragma GCC unroll 4
   for (int r = 0; r < 4; ++r, to += 4 * plane) {
+    const V middle = t[r][1] + t[r][2], across = t[r][2] - t[r][1];
     store<float>(to, t[r][0] - t[r][2]);
-    store<float>(to + plane, t[r][1] + t[r][2]);
-    store<float>(to + 2 * plane, t[r][2] - t[r][1]);
+    store<float>(to + plane, halved ? middle * half : middle);
+    store<float>(to + 2 * plane, halved ? across * half : across);
     store<float>(to + 3 * plane, t[r][1] - t[r][3]);
   }
 }
@@ -53,8 +61,8 @@ MG_INLINE void kernel(const V* g, float* to, int64_t plane) {
 // N filters by N channels of weights (O, I, 3, 3). Side by side lie the filters, or
 // where `aside` the channels; the others are rows `row` apart. Where `back`, kernels are turned by
 // half a circle.
-void kernels(const float* w, int64_t channels, bool aside, bool back, float* to, int64_t plane,
-             int64_t row) {
+inline void kernels(const float* w, int64_t channels, bool aside, bool back, float* to,
+                    int64_t plane, int64_t row) {
   V taps[N * 9], turned[N * 9];  // (channel, tap) of N filters; (filter, tap) of N channels
   for (int v = 0; v < 9; ++v) {
     for (int r = 0; r < N; ++r) taps[v * N + r] = load<float>(w + r * channels * 9 + v * N);
@@ -81,7 +89,8 @@ struct Sum {  // what becomes of the sums of a product
 };
 
 // C (rows, width) = or += A B; B is one panel of k rows. `width` is a multiple of N.
-void product(const Factor& a, const float* b, float* c, int64_t width, int64_t c_row, bool more) {
+inline void product(const Factor& a, const float* b, float* c, int64_t width, int64_t c_row,
+                    bool more) {
   auto all_rows = [&](auto vectors) {
     constexpr int NV = decltype(vectors)::value;
     for (int64_t r = 0; r < a.rows; r += P::kRows) {
@@ -116,7 +125,7 @@ MG_INLINE void corners(const float* m, int64_t plane, V (&v)[2][2]) {
   }
 }
 
-int64_t width() { return P::kWidth; }
-int64_t vector() { return N; }
+inline int64_t width() { return P::kWidth; }
+inline int64_t vector() { return N; }
 
 }  // namespace winograd

@@ -214,10 +214,16 @@ def test_fewer_products(batch: int, size: tuple[int, int], channels: int, filter
     (3, (15, 15), 32, 80, (1, 1)),  # an odd number of halves of vectors
     (1, (27, 29), 48, 32, (2, 0)),
     (2, (70, 90), 32, 48, (0, 2)),  # several strips
+    # few tiles, one image: conv_winograd_few.cpp
+    (1, (4, 4), 512, 32, (1, 1)),
+    (1, (8, 8), 64, 48, (1, 1)),
+    (1, (7, 5), 32, 64, (1, 0)),
+    (1, (1, 1), 32, 32, (1, 1)),
+    (1, (9, 16), 48, 32, (2, 2)),  # tiles fill no group
 ])
 def test_fewer_products_channels_first(batch: int, size: tuple[int, int], channels: int,
                                        filters: int, pad: tuple[int, int], count: int) -> None:
-    """conv_winograd_rows.cpp, alone and with what follows it."""
+    """conv_winograd_rows.cpp and _few.cpp, alone and with what follows them."""
     attrs = {"kernel": (3, 3), "num_filter": filters, "pad": pad}
     x, w, bias = _arrays(batch, channels, size, filters, (3, 3))
     with threads(count):

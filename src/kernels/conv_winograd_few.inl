@@ -1,0 +1,188 @@
+// The loops of conv_winograd_few.cpp, for one instruction set. Included several times: no include
+// guard.
+#include "kernels/winograd.inl"
+
+namespace winograd_few {
+
+using winograd::N;
+using winograd::P;
+using winograd::V;
+constexpr int kAtOnce = P::wide ? 4 : 2;  // tiles
+
+// The elements of N channels with `count` numbers each. `pixels` has room for a vector of channels
+// for each pixel, and zeros where there is none; pixel p belongs at place[p].
+void windows(const Image& g, const float* data, const int64_t* place, int64_t count, float* pixels,
+             float* to) {
+  for (int64_t p = 0; p < count; p += N) {
+    const int64_t have = std::min<int64_t>(N, count - p);
+    V rows[N];
+#pragma GCC unroll 16
+    for (int i = 0; i < N; ++i) {
+      const float* from = data + i * count + p;
+      rows[i] = have == N ? load<float>(from) : load_part<float>(from, have);
+    }
+    exchange<float>(rows);
+    for (int64_t i = 0; i < have; ++i) store<float>(pixels + place[p + i] * N, rows[i]);
+  }
+  int64_t tile = 0;
+  for (int64_t y = 0; y < g.down; ++y) {
+    for (int64_t x = 0; x < g.across; ++x, ++tile) {
+      V d[4][4];
+#pragma GCC unroll 4
+      for (int r = 0; r < 4; ++r) {
+        const float* row = pixels + ((2 * y + r) * g.wide() + 2 * x) * N;
+#pragma GCC unroll 4
+        for (int q = 0; q < 4; ++q) d[r][q] = load<float>(row + q * N);
+      }
+      winograd::window<true>(d, to + tile * N, g.tiles * N);
+    }
+  }
+  for (; tile < g.tiles; ++tile) {
+    for (int e = 0; e < 16; ++e) store<float>(to + (e * g.tiles + tile) * N, V{});
+  }
+}
+
+// Four numbers each of N rows, turned: v[i] has number i of every row.
+MG_INLINE void turn_four(const float* from, int64_t row, V* v) {
+  MaskOf<float> low, high, left, right;  // halves of each 16 bytes, mixed by ones and by twos
+  for (int i = 0; i < N; ++i) {
+    const int base = i / 4 * 4, at = i % 4;
+    low[i] = base + at / 2 + at % 2 * N;
+    high[i] = low[i] + 2;
+    left[i] = base + at % 2 + at / 2 * N;
+    right[i] = left[i] + 2;
+  }
+  V four[4];
+#pragma GCC unroll 4
+  for (int m = 0; m < 4; ++m) {  // rows m, m + 4, ...
+#if MG_WIDTH == 64
+    auto two = [&](int i) {
+      const float* at = from + (m + i) * row;
+      return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(at)),
+                                  _mm_loadu_ps(at + 4 * row), 1);
+    };
+    four[m] = _mm512_insertf32x8(_mm512_castps256_ps512(two(0)), two(8), 1);
+#else
+    for (int l = 0; l < N / 4; ++l) {
+      std::memcpy(reinterpret_cast<float*>(&four[m]) + 4 * l, from + (m + 4 * l) * row, 16);
+    }
+#endif
+  }
+  const V a = __builtin_shuffle(four[0], four[1], low),
+          b = __builtin_shuffle(four[2], four[3], low),
+          c = __builtin_shuffle(four[0], four[1], high),
+          d = __builtin_shuffle(four[2], four[3], high);
+  v[0] = __builtin_shuffle(a, b, left);
+  v[1] = __builtin_shuffle(a, b, right);
+  v[2] = __builtin_shuffle(c, d, left);
+  v[3] = __builtin_shuffle(c, d, right);
+}
+
+// Columns of G g, twice those of the formula where it halves, of N by N weights whose filters are
+// `row` apart: (row of G, channel, column), each of N filters side by side.
+MG_INLINE void columns(const float* weight, int64_t row, float* to) {
+  constexpr int64_t kRow = 3 * N * N;
+  for (int c = 0; c < N; c += 4, weight += 36) {
+    V taps[36];  // of four channels
+#pragma GCC unroll 9
+    for (int k = 0; k < 9; ++k) turn_four(weight + 4 * k, row, taps + 4 * k);
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i, to += 3 * N) {
+#pragma GCC unroll 3
+      for (int q = 0; q < 3; ++q) {
+        const V *g = taps + i * 9 + q, ends = g[0] + g[6];
+        store<float>(to + q * N, g[0]);
+        store<float>(to + kRow + q * N, ends + g[3]);
+        store<float>(to + 2 * kRow + q * N, ends - g[3]);
+        store<float>(to + 3 * kRow + q * N, g[6]);
+      }
+    }
+  }
+}
+
+// The products of a row of elements at kAtOnce tiles, to `sum` or added to it. `element`: from one
+// element to the next.
+MG_INLINE void products(const float* column, const float* data, int64_t element, float* sum,
+                        bool more) {
+  V s[4][kAtOnce] = {};
+  for (int c = 0; c < N; ++c, column += 3 * N) {
+    const V left = load<float>(column), middle = load<float>(column + N),
+            right = load<float>(column + 2 * N), ends = left + right;
+    const V u[4] = {left, ends + middle, ends - middle, right};
+#pragma GCC unroll 4
+    for (int e = 0; e < 4; ++e) {
+#pragma GCC unroll 4
+      for (int i = 0; i < kAtOnce; ++i) {
+        s[e][i] += u[e] * all<float>(data[e * element + i * N + c]);
+      }
+    }
+  }
+#pragma GCC unroll 4
+  for (int e = 0; e < 4; ++e) {
+#pragma GCC unroll 4
+    for (int i = 0; i < kAtOnce; ++i) {
+      float* at = sum + e * element + i * N;
+      store<float>(at, more ? s[e][i] + load<float>(at) : s[e][i]);
+    }
+  }
+}
+
+// Sums over all channels of N filters: (element, tile, filter). `data` holds the elements of the
+// image, `memory` has room for 12 N x N numbers.
+void sums(const Image& g, const float* weight, const float* data, float* memory, float* to) {
+  const int64_t element = g.tiles * N, row = g.channels * 9;
+  for (int64_t c = 0; c < g.channels; c += N, weight += 9 * N) {
+    columns(weight, row, memory);
+    // The next weights are on their way meanwhile.
+    const float* next = weight + (c + N < g.channels ? 9 * N : 0);
+    for (int r = 0; r < 4; ++r) {
+      for (int i = r * N / 4; i < (r + 1) * N / 4; ++i) {
+        for (int k = 0; k < 9; ++k) __builtin_prefetch(next + i * row + k * N, 0, 2);
+      }
+      for (int64_t tile = 0; tile < g.tiles; tile += kAtOnce) {
+        const int64_t at = 4 * r * element + tile * N;
+        products(memory + 3 * r * N * N, data + at, element, to + at, c > 0);
+      }
+    }
+    data += 16 * element;
+  }
+}
+
+// What becomes of these sums, of the filters from `first` on. `rows` has room for a vector of
+// filters for each position, and N more.
+void results(const Image& g, const Ending& end, const float* sums, int64_t first, float* rows,
+             float* out) {
+  const V scale = end.scale ? load<float>(end.scale + first) : V{};
+  const V shift = end.scale ? load<float>(end.scale + g.filters + first) : V{};
+  for (int64_t y = 0; y < g.down; ++y) {
+    for (int64_t x = 0; x < g.across; ++x, sums += N) {
+      V v[2][2];
+      winograd::corners(sums, g.tiles * N, v);
+      for (int64_t r = 0; r < std::min<int64_t>(2, g.out_h - 2 * y); ++r) {
+        for (int64_t q = 0; q < std::min<int64_t>(2, g.out_w - 2 * x); ++q) {
+          store<float>(rows + ((2 * y + r) * g.out_w + 2 * x + q) * N,
+                       end.scale ? v[r][q] * scale + shift : v[r][q]);
+        }
+      }
+    }
+  }
+  const int64_t positions = g.out_h * g.out_w;
+  for (int64_t p = 0; p < positions; p += N, rows += N * N) {
+    const int64_t count = std::min<int64_t>(N, positions - p);
+    V turned[N];
+#pragma GCC unroll 16
+    for (int i = 0; i < N; ++i) turned[i] = load<float>(rows + i * N);
+    exchange<float>(turned);
+#pragma GCC unroll 16
+    for (int i = 0; i < N; ++i) {
+      const int64_t place = (first + i) * positions + p;
+      V value = turned[i];
+      if (end.addend) value += P::get(end.addend + place, static_cast<int>(count));
+      if (end.relu) value = relu_of<float>(value);
+      if (count < N) store_part<float>(out + place, value, count);
+      else store<float>(out + place, value);
+    }
+  }
+}
+
+}  // namespace winograd_few
