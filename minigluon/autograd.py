@@ -310,12 +310,12 @@ class Function:
 
     def __call__(self, *inputs: NDArray) -> Any:
         if self._used:
-            raise GradientError(f"{type(self).__name__}: an instance can be called only once; "
+            raise ArgumentError(f"{type(self).__name__}: an instance can be called only once; "
                                 "make a new one for each call")
         self._used = True
         with pause(train_mode=is_training()):
             result = self.forward(*inputs)
-        outputs = _as_list(result)
+        outputs = _check_arrays(f"{type(self).__name__}.forward", _as_list(result))
         if is_recording() and any(tape.alive(x._ag) is not None for x in inputs):
             ctx = inputs[0]._ctx
             outputs = [y.detach() for y in outputs]
@@ -337,6 +337,7 @@ class Function:
             wrapped = [wrap(g, ctx) if raw else g for g in given]
             with _Scope(not raw, is_training()):
                 grads = _as_list(self.backward(*wrapped))
+            _check_arrays(f"{type(self).__name__}.backward", [g for g in grads if g is not None])
             if len(grads) != len(inputs):
                 raise ArgumentError(
                     f"{type(self).__name__}.backward: expected {len(inputs)} gradients, "

@@ -475,3 +475,29 @@ def test_copies_pass_their_gradient_on():
     assert x.grad.asnumpy().tolist() == [2, 2]
     with autograd.record(), pytest.raises(mx.MXNetError, match="Inplace"):
         x.copyto(leaf([0.0, 0.0]))
+
+
+def test_function_says_what_is_wrong_with_what_it_was_given():
+    class Wrong(autograd.Function):
+        def __init__(self, result, gradient):
+            super().__init__()
+            self.result, self.gradient = result, gradient
+
+        def forward(self, x):
+            return x if self.result is None else self.result
+
+        def backward(self, dy):
+            return self.gradient
+
+    x = nd.ones((2,))
+    x.attach_grad()
+    with autograd.record():
+        with pytest.raises(TypeError, match=r"Wrong\.forward: expected an NDArray"):
+            Wrong(3, None)(x)
+        y = Wrong(None, 3)(x)
+    with pytest.raises(TypeError, match=r"Wrong\.backward: expected an NDArray"):
+        y.backward()
+    once = Wrong(None, None)
+    once(x)
+    with pytest.raises(AssertionError, match="only once"):  # MXNet asserts it
+        once(x)

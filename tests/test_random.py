@@ -48,3 +48,13 @@ def test_unseeded_processes_differ():
     outputs = {subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
                               check=True).stdout for _ in range(2)}
     assert len(outputs) == 2
+
+
+def test_drawing_into_an_array_takes_its_shape():
+    x = nd.zeros((2, 3))
+    assert nd.random.uniform(5, 6, out=x) is x and (x.asnumpy() >= 5).all()
+    assert nd.random_normal(20, 1, out=x) is x and (x.asnumpy() > 10).all()
+    assert mx.random.randint(3, 4, out=nd.zeros((2, 2), dtype="int32")).asnumpy().tolist() == [
+        [3, 3], [3, 3]]
+    with pytest.raises(mx.MXNetError, match="out="):
+        nd.random.uniform(5, 6, shape=(3, 3), out=x)

@@ -15,10 +15,10 @@ from .. import ndarray as nd
 from ..base import ArgumentError, ArgumentValueError, MXNetError, integer_types
 from ..context import Context
 from ..ndarray import NDArray
-from ..nn import Parameter, ParameterDict
+from ..nn import HookHandle, Parameter, ParameterDict
 
 __all__ = [
-    "check_sha1", "clip_global_norm", "download", "replace_file", "shape_is_known",
+    "HookHandle", "check_sha1", "clip_global_norm", "download", "replace_file", "shape_is_known",
     "split_and_load", "split_data",
 ]
 

@@ -23,6 +23,8 @@ _TUNING = ("workspace", "cudnn_tune", "cudnn_off", "num_args", "cudnn_algo_verbo
 # How operators of any number of arrays say how many, instead of num_args.
 _COUNTS = {"num_arrays", "num_weights"}
 _VERSION = 10901
+# From this version on files list the auxiliary states among the inputs of a node.
+_FULL_INPUTS = 900
 # Where loops and branches have the graphs that they run.
 _GRAPHS = "subgraphs"
 
@@ -113,10 +115,31 @@ def from_json(text: str) -> list[Entry]:
     except (ValueError, KeyError, TypeError) as error:
         raise ArgumentValueError(
             f"symbol JSON: expected an object with 'nodes' and 'heads' ({error!r})") from None
+    old = _version_of(graph) < _FULL_INPUTS
     nodes: list[Node] = []
-    for row in rows:
-        nodes.append(_node(row, [Entry(nodes[i], index) for i, index in _pairs(row["inputs"])]))
-    return [Entry(nodes[i], index) for i, index in _pairs(heads)]
+    try:
+        for row in rows:
+            inputs = [Entry(nodes[i], index) for i, index in _pairs(row["inputs"])]
+            node = _node(row, inputs)
+            if old:
+                _add_inputs(node)
+            nodes.append(node)
+        return [Entry(nodes[i], index) for i, index in _pairs(heads)]
+    except IndexError:
+        raise ArgumentValueError("symbol JSON: 'inputs' or 'heads' name a node that is not among "
+                                 f"the {len(rows)} nodes before") from None
+
+
+def _version_of(graph: Mapping[str, Any]) -> int:
+    """Which MXNet wrote the graph; files from before 0.9 do not say it."""
+    return int(graph.get("attrs", {}).get("mxnet_version", ("int", 0))[1])
+
+
+def _add_inputs(node: Node) -> None:
+    """The variables that an old file leaves out: those of auxiliary states."""
+    if node.op is not None and not node.op.variadic:
+        for name in node.op.list_inputs(node.attrs)[len(node.inputs):]:
+            node.inputs = [*node.inputs, Entry(Node(None, f"{node.name}_{name}"), 0)]
 
 
 def _pairs(references: Iterable[Sequence[int]]) -> list[tuple[int, int]]:
@@ -124,7 +147,8 @@ def _pairs(references: Iterable[Sequence[int]]) -> list[tuple[int, int]]:
 
 
 def _node(row: Mapping[str, Any], inputs: list[Entry]) -> Node:
-    texts = row.get("attrs") or row.get("attr") or row.get("param") or {}
+    # files from before 0.9 have an operator's own in "param", the user's in "attr"
+    texts = {**row.get("param", {}), **row.get("attr", {}), **row.get("attrs", {})}
     if row["op"] == "null":
         return Node(None, row["name"], extra_attrs=user_attrs(texts))
     op = registry.get(row["op"])
@@ -133,7 +157,7 @@ def _node(row: Mapping[str, Any], inputs: list[Entry]) -> Node:
                               f"{did_you_mean(row['op'], registry)} [node {row['name']}]")
     if isinstance(op, OpenOperator):
         op = op.concrete(texts)
-    given, extra = _split(op, texts)
+    given, extra = _split(op, _without_those_of_inputs(op, texts, inputs))
     if _GRAPHS in row:
         given[_GRAPHS] = tuple(json.dumps(graph) for graph in row[_GRAPHS])
     node = Node(op, row["name"], inputs, extra_attrs=extra)
@@ -146,6 +170,21 @@ def _node(row: Mapping[str, Any], inputs: list[Entry]) -> Node:
     if training is not None:
         node.attrs["training"] = training == "True"
     return node
+
+
+def _without_those_of_inputs(op: Operator, texts: Mapping[str, str], inputs: Sequence[Entry]
+                             ) -> dict[str, str]:
+    """Hands ``weight_lr_mult`` of old files to the variable at ``weight``; the others."""
+    rest = {}
+    for name, text in texts.items():
+        key = next((key for key in HIDDEN_KEYS if name.endswith(f"_{key}")), None)
+        of = name.removesuffix(f"_{key}")
+        place = op.input_names.index(of) if key and of in op.input_names else len(inputs)
+        if place < len(inputs) and inputs[place].node.op is None:
+            inputs[place].node.extra_attrs[f"__{key}__"] = text
+        else:
+            rest[name] = text
+    return rest
 
 
 def _split(op: Operator, texts: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]:

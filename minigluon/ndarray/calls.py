@@ -200,6 +200,8 @@ def nd_call(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if op.needs_training:
             kwargs.pop("training", None)
     inputs, attrs = op.bind(args, kwargs)
+    if out is not None and not op.input_names and not attrs.get("shape", True):
+        attrs = {**attrs, "shape": _targets(op, out)[0].shape}  # nd.random.uniform(0, 1, out=x)
     for place, value in enumerate(inputs):
         if not isinstance(value, ArrayBase):
             raise _not_an_array(op, place, value)

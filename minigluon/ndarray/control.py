@@ -85,6 +85,11 @@ def while_loop(cond: Callable[..., Any], func: Callable[..., Any], loop_vars: An
     """
     if max_iterations is None:
         raise ArgumentValueError("max_iterations should be specified")
+    try:
+        max_iterations = int(max_iterations)
+    except (TypeError, ValueError):
+        raise ArgumentValueError("while_loop: max_iterations: expected an integer, got "
+                                 f"{max_iterations!r}") from None
     leaves, form = flatten(loop_vars, NDArray, "loop_vars")
     if not leaves:
         raise ArgumentValueError("loop_vars should contain at least one element")
@@ -104,7 +109,7 @@ def while_loop(cond: Callable[..., Any], func: Callable[..., Any], loop_vars: An
             raise ArgumentValueError(
                 "The length of loop_vars should be consistent during the loop")
         leaves = fresh
-    missing = int(max_iterations) - len(rows)
+    missing = max_iterations - len(rows)
     columns = []
     for column in zip(*rows, strict=True):
         like = column[0]

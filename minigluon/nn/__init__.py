@@ -22,7 +22,7 @@ from .basic import (
     Lambda,
     Sequential,
 )
-from .block import Block
+from .block import Block, HookHandle
 from .conv import Conv1D, Conv2D, Conv3D
 from .deconv import Conv1DTranspose, Conv2DTranspose, Conv3DTranspose
 from .hybrid import HybridBlock
@@ -51,7 +51,7 @@ __all__ = [
     "BatchNormReLU", "Block", "Constant", "Conv1D", "Conv1DTranspose", "Conv2D",
     "Conv2DTranspose", "Conv3D", "Conv3DTranspose", "Dense", "Dropout", "Embedding", "Flatten",
     "GlobalAvgPool1D", "GlobalAvgPool2D", "GlobalAvgPool3D", "GlobalMaxPool1D", "GlobalMaxPool2D",
-    "GlobalMaxPool3D", "GroupNorm", "HybridBlock", "HybridLambda", "HybridSequential",
+    "GlobalMaxPool3D", "GroupNorm", "HookHandle", "HybridBlock", "HybridLambda", "HybridSequential",
     "InstanceNorm", "Lambda", "LayerNorm", "LeakyReLU", "MaxPool1D", "MaxPool2D", "MaxPool3D",
     "PReLU", "Parameter", "ParameterDict", "ReflectionPad2D", "Sequential", "Swish",
     "SymbolBlock", "tensor_types",

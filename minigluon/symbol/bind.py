@@ -1,7 +1,7 @@
 """Executor: a graph bound to the arrays it reads, and to those that receive gradients."""
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -118,7 +118,7 @@ class Executor:
         arguments, states = _split(entries)
         context = Context(ctx) if ctx is not None else current_context()
         places = placed(topological(entries), context, group2ctx)
-        inferred = infer_shape(entries, shapes)
+        inferred = infer_shape(entries, _checked("simple_bind", shapes))
         if inferred.incomplete():
             unknown = {name: inferred.variables[name] for name in inferred.incomplete()}
             raise ShapeError(f"simple_bind: cannot tell the shapes of {unknown} "
@@ -351,7 +351,7 @@ class Executor:
             allow_up_sizing: arrays may become larger (they are new then, and zero).
             kwargs: new shapes by name.
         """
-        shapes = infer_shape(self._whole, kwargs).variables
+        shapes = infer_shape(self._whole, _checked("reshape", kwargs)).variables
 
         def resized(node: Node, array: NDArray | None) -> NDArray | None:
             shape = shapes[node.name]
@@ -392,18 +392,35 @@ def _split(entries: Sequence[Entry]) -> tuple[list[Node], list[Node]]:
     return [node for node in variables(entries) if node not in known], states
 
 
+def _checked(what: str, shapes: Mapping[str, Any]) -> Mapping[str, Sequence[int]]:
+    for name, shape in shapes.items():
+        if not isinstance(shape, (list, tuple)):
+            raise ArgumentError(f"{what}: {name}: expected a shape, such as (2, 3), got {shape!r}")
+    return shapes
+
+
 def _in_order(what: str, given: Any, names: Sequence[str], optional: bool = False) -> list[Any]:
     """Arrays in the order of `names`, from a list or a dict."""
     if isinstance(given, Mapping):
         missing = [name for name in names if name not in given]
         if missing and not optional:
             raise ArgumentValueError(f"bind: {what}: missing {', '.join(missing)}")
-        return [given.get(name) for name in names]
-    arrays = list(given)
+        return _arrays(what, [given.get(name) for name in names], optional)
+    arrays = _arrays(what, given, optional)
     if len(arrays) != len(names):
         raise ArgumentValueError(f"bind: {what}: expected {len(names)} arrays "
                                  f"({', '.join(names)}), got {len(arrays)}")
     return arrays
+
+
+def _arrays(what: str, given: Any, optional: bool) -> list[Any]:
+    several = isinstance(given, Iterable) and not isinstance(given, NDArray)
+    found = list(given) if several else [given]
+    for each in found:
+        if not isinstance(each, NDArray) and not (optional and each is None):
+            raise ArgumentError(f"bind: {what}: expected NDArrays, in a list or in a dict by name; "
+                                f"got {each!r:.100}")
+    return found
 
 
 def _requests(grad_req: Any, names: Sequence[str]) -> list[str]:

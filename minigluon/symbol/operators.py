@@ -95,6 +95,7 @@ def _attach_operators() -> None:
 
         return method
 
+    Symbol.__array_ufunc__ = None  # type: ignore[attr-defined]  # NumPy leaves `array + x` to us
     for name, word in {"add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide",
                        "mod": "modulo", "pow": "power"}.items():
         setattr(Symbol, f"__{name}__", forward(word))

@@ -380,3 +380,30 @@ def test_which_values_are_better():
     with (pytest.warns(RuntimeWarning, match="mode sideways is unknown"),
           pytest.warns(UserWarning, match="`less` operator")):
         est.EarlyStoppingHandler(metric.MAE(), mode="sideways")
+
+
+# -- as MXNet, in small things --------------------------------------------------------------------
+
+
+def test_a_composite_metric_is_its_parts_and_no_epochs_is_an_error():
+    both = metric.CompositeEvalMetric([metric.Accuracy(), metric.CompositeEvalMetric(
+        [metric.TopKAccuracy(2)])])
+    estimator = make(train_metrics=both)
+    assert [type(m) for m in estimator.train_metrics] == [metric.Accuracy, metric.TopKAccuracy]
+    for settings in ({"epochs": 0}, {"batches": 0}, {"epochs": 0, "batches": 0}):
+        with pytest.raises(ValueError, match="one and only one of"):
+            estimator.fit(loader(), **settings)
+    with pytest.raises(ValueError, match="context must be a Context"):
+        make(context=3)
+
+
+def test_evaluate_begins_with_fresh_metrics_even_of_handlers_that_do_not():
+    estimator = make(train_metrics=metric.Accuracy())
+
+    class Adding(est.MetricHandler):
+        def epoch_begin(self, estimator, *args, **kwargs):
+            pass
+
+    for _ in range(2):
+        estimator.evaluate(loader(), event_handlers=Adding(estimator.val_metrics))
+    assert estimator.val_metrics[0].num_inst == 32

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from minigluon import sym
 from minigluon.base import ArgumentError, ArgumentValueError, NotForThisError
 from minigluon.graph import (
     Entry,
@@ -116,3 +117,37 @@ def test_errors_name_the_node():
     for text in ("no json", "[]", "{}"):
         with pytest.raises(ArgumentValueError, match="symbol JSON: expected an object"):
             from_json(text)
+
+
+# A file as MXNet wrote it before 0.9: "param" and "attr", auxiliary states left out.
+OLD = """{"nodes": [
+  {"op": "null", "param": {}, "name": "data", "inputs": [], "attr": {"ctx_group": "s"}},
+  {"op": "null", "param": {}, "name": "fc_weight", "inputs": []},
+  {"op": "FullyConnected", "param": {"no_bias": "True", "num_hidden": "4"}, "name": "fc",
+   "inputs": [[0, 0], [1, 0]], "backward_source_id": -1,
+   "attr": {"weight_lr_mult": "1.2", "lr_mult": "3"}},
+  {"op": "null", "param": {}, "name": "g", "inputs": []},
+  {"op": "null", "param": {}, "name": "b", "inputs": []},
+  {"op": "BatchNorm", "param": {"eps": "0.002"}, "name": "bn",
+   "inputs": [[2, 0], [3, 0], [4, 0]], "backward_source_id": -1}],
+ "arg_nodes": [0, 1, 3, 4], "heads": [[5, 0]]}"""
+
+
+def test_old_file():
+    net = sym.load_json(OLD)
+    assert net.list_arguments() == ["data", "fc_weight", "g", "b"]
+    assert net.list_auxiliary_states() == ["bn_moving_mean", "bn_moving_var"]
+    attrs = net.attr_dict()
+    assert attrs["fc_weight"] == {"__lr_mult__": "1.2", "lr_mult": "1.2"}
+    assert attrs["fc"] == {"__lr_mult__": "3", "lr_mult": "3", "no_bias": "True",
+                           "num_hidden": "4"}
+    assert attrs["data"] == {"__ctx_group__": "s", "ctx_group": "s"}
+    assert attrs["bn"] == {"eps": "0.002"}
+    shapes, outs, states = net.infer_shape(data=(2, 3))
+    assert (shapes[1], outs, states) == ((4, 3), [(2, 4)], [(4,), (4,)])
+    assert sym.load_json(net.tojson()).tojson() == net.tojson()
+
+
+def test_a_node_that_is_not_there():
+    with pytest.raises(ArgumentValueError, match="a node that is not among the 6 nodes"):
+        sym.load_json(OLD.replace('"heads": [[5, 0]]', '"heads": [[9, 0]]'))

@@ -214,6 +214,37 @@ def test_hooks_run_once_a_call_and_detach(hybridized):
     assert len(seen) == 4
 
 
+def test_hooks_stay_without_their_handles_and_one_hook_counts_once():
+    layer, seen = nn.Dense(2, in_units=2), []
+    layer.initialize()
+    for number in range(6):  # the handles are not kept
+        layer.register_forward_hook(lambda block, ins, out, number=number: seen.append(number))
+    layer(nd.ones((1, 2)))
+    assert seen == list(range(6))
+
+    def again(block, ins, out):
+        seen.append("again")
+
+    first, _ = layer.register_forward_hook(again), layer.register_forward_hook(again)
+    layer(nd.ones((1, 2)))
+    assert seen.count("again") == 1
+    first.detach()
+    layer(nd.ones((1, 2)))
+    assert seen.count("again") == 1  # as in MXNet
+
+
+def test_a_hook_handle_is_attached_once():
+    hooks, handle = {}, mx.gluon.utils.HookHandle()
+    handle.detach()
+    handle.attach(hooks, print)
+    assert hooks == {handle.id: print}
+    with pytest.raises(AssertionError, match="attached already"):
+        handle.attach(hooks, repr)
+    with handle:
+        pass
+    assert not hooks
+
+
 def test_hooks_of_inner_blocks_do_not_see_symbols():
     net, seen = nn.HybridSequential(), []
     net.add(nn.Dense(2))

@@ -354,3 +354,17 @@ def test_outputs_are_there_before_a_forward_and_stay_the_same_arrays():
     for value in (0.0, 1.0):
         assert executor.forward(x=nd.full((2,), value))[0] is out
         assert np.allclose(out.asnumpy(), np.exp(value))
+
+
+@pytest.mark.parametrize("args", [{"x": 3}, [3], 3, [np.ones(2)], [None]])
+def test_bind_wants_arrays(args):
+    with pytest.raises(TypeError, match="bind: args: expected NDArrays"):
+        (mx.sym.var("x") + 1).bind(mx.cpu(), args)
+
+
+def test_shapes_are_tuples():
+    y = mx.sym.var("x") + 1
+    with pytest.raises(RuntimeError, match="x: expected a shape"):
+        y.simple_bind(mx.cpu(), x=3)
+    with pytest.raises(RuntimeError, match="x: expected a shape"):
+        y.bind(mx.cpu(), [mx.nd.ones((2,))]).reshape(x=3)

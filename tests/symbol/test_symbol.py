@@ -406,3 +406,11 @@ def test_names_of_draws_and_ranges_are_mxnets() -> None:
                                   sym.random.multinomial(x)[0], sym.linspace(0, 1, 3))]
     assert names == ["_random_randint0", "_shuffle0", "shuffle0", "_sample_multinomial0",
                      "_linspace0"]
+
+
+def test_numpy_scalars_go_with_symbols_and_numpy_arrays_do_not():
+    x = sym.var("x")
+    assert (np.float32(3) - x).eval(x=mx.nd.ones((2,)))[0].asnumpy().tolist() == [2, 2]
+    for wrong in (lambda: x + np.ones(3), lambda: np.ones(3) * x, lambda: x + None):
+        with pytest.raises(TypeError):
+            wrong()

@@ -3,8 +3,9 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from ...base import NotForThisError, ShapeError
-from ..operator import Attrs, MaybeShape, find_operator, operator
+from ...base import ArgumentValueError, NotForThisError, ShapeError
+from ..custom import OpenOperator
+from ..operator import Attrs, MaybeShape, Operator, find_operator, operator, registry
 from ..rules import same_shape
 from ..special import erf
 from .channel import along
@@ -109,8 +110,7 @@ def _gelu_slope(F: Any, x: Any) -> Any:
     return F.elemwise_add(share, F.elemwise_mul(x, density))
 
 
-@operator("LeakyReLU", infer=_leaky_shape, gradient=_leaky_gradient, inputs=_leaky_inputs)
-def leaky_relu(
+def _leaky_relu(
     xp: Any, data: Any, gamma: Any = None, *, act_type: LeakyType = "leaky", slope: float = 0.25,
     lower_bound: float = 0.125, upper_bound: float = 0.334,
 ) -> Any:
@@ -118,19 +118,25 @@ def leaky_relu(
 
     Args:
         gamma: only for prelu: the slopes below zero, learnt.
-        act_type: leaky (slope x), prelu (gamma x), elu (slope (e^x - 1)), selu, gelu (x Phi(x)).
-            rrelu is not built.
-        lower_bound, upper_bound: of rrelu.
+        act_type: leaky (slope x), prelu (gamma x), elu (slope (e^x - 1)), selu, gelu (x Phi(x)),
+            or rrelu (as leaky, with a slope for each element).
+        lower_bound, upper_bound: of rrelu: its slopes are drawn evenly from between them while
+            training, and are the mean of both otherwise.
 
     Shapes:
-        data (N, C, *S) -> (N, C, *S); gamma (1,), (C,) or (C, *S).
+        data (N, C, *S) -> (N, C, *S), of rrelu also the slopes (N, C, *S);
+        gamma (1,), (C,) or (C, *S).
 
-    >>> import numpy as np
-    >>> leaky_relu.body(np, np.array([-1.0, 2.0]), **leaky_relu.parse({"slope": 0.5})).tolist()
+    >>> import minigluon as mx
+    >>> mx.nd.LeakyReLU(mx.nd.array([-1, 2]), slope=0.5).asnumpy().tolist()
     [-0.5, 2.0]
+    >>> out, slopes = mx.nd.LeakyReLU(mx.nd.array([-8, 2]), act_type="rrelu",
+    ...                               lower_bound=0.25, upper_bound=0.75)
+    >>> out.asnumpy().tolist(), slopes.asnumpy().tolist()
+    ([-4.0, 2.0], [0.5, 0.5])
     """
     if act_type == "rrelu":
-        raise NotForThisError("LeakyReLU: act_type='rrelu' is not built; use 'prelu' or 'leaky'")
+        raise NotForThisError("LeakyReLU: give act_type='rrelu' by name: it has two outputs")
     if act_type == "prelu":
         return xp.where(data > 0, data, data * along(gamma, data.ndim, 1))
     if act_type == "gelu":
@@ -144,3 +150,42 @@ def leaky_relu(
     if act_type == "elu":
         return xp.where(data > 0, data, slope * below)
     return _SELU_SCALE * xp.where(data > 0, data, _SELU_ALPHA * below)
+
+
+def _rrelu_gradient(F: Any, dy: Any, out: Any, data: Any, **_: Any) -> list[Any]:
+    if dy[0] is None:
+        return [None]
+    positive = F._greater_scalar(data, scalar=0.0)
+    below = F.elemwise_mul(F._rminus_scalar(positive, scalar=1.0), out[1])
+    return [F.elemwise_mul(dy[0], F.elemwise_add(positive, below))]
+
+
+def _rrelu(
+    xp: Any, data: Any, *, act_type: LeakyType = "rrelu", slope: float = 0.25,
+    lower_bound: float = 0.125, upper_bound: float = 0.334, rng: Any, training: bool,
+) -> Any:
+    """LeakyReLU with ``act_type="rrelu"``: what draws and has two outputs is a record of its own.
+
+    After Xu, Wang, Chen, Li, "Empirical Evaluation of Rectified Activations in Convolutional
+    Network", https://arxiv.org/abs/1505.00853, section 2.4.
+    """
+    if not lower_bound <= upper_bound:
+        raise ArgumentValueError(f"LeakyReLU: expected lower_bound up to upper_bound, got "
+                                 f"{lower_bound} and {upper_bound}")
+    if training:
+        kind = "float64" if data.dtype == "float64" else "float32"
+        drawn = rng.random(data.shape, dtype=kind) * (upper_bound - lower_bound) + lower_bound
+        slopes = drawn.astype(data.dtype, copy=False)
+    else:
+        slopes = xp.full(data.shape, (lower_bound + upper_bound) / 2, data.dtype)
+    return xp.where(data > 0, data, data * slopes), slopes
+
+
+leaky_relu = OpenOperator("LeakyReLU", _leaky_relu, infer=_leaky_shape, gradient=_leaky_gradient,
+                          inputs=_leaky_inputs)
+_randomized = Operator(
+    "LeakyReLU", _rrelu, infer=lambda shapes, attrs: (shapes, [shapes[0], shapes[0]]),
+    gradient=_rrelu_gradient, num_outputs=2, output_names=("output", "mask"))
+leaky_relu.make = lambda given: (
+    _randomized if given.get("act_type") == "rrelu" else leaky_relu)
+registry["LeakyReLU"] = leaky_relu

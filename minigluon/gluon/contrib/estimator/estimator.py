@@ -149,7 +149,7 @@ class Estimator:
             batch_axis: along which batches are cut for several contexts.
         """
         _check_loader(train_data)
-        if (epochs is None) == (batches is None):
+        if (not epochs) == (not batches):
             raise ArgumentValueError(
                 "Fit only support exactly one type of iteration, train by number of epochs or "
                 "number of batches. Please specify one and only one of: epochs or batches.")
@@ -186,6 +186,8 @@ class Estimator:
             event_handlers: one or a list; metrics and logging are added if missing.
         """
         _check_loader(val_data)
+        for metric in self.val_metrics:
+            metric.reset()
         handlers = _handlers(event_handlers)
         for kind in (MetricHandler, LoggingHandler):
             if not any(isinstance(each, kind) for each in handlers):
@@ -276,7 +278,8 @@ def _contexts(context: Any) -> list[Context]:
     if context is None:
         return [gpu(0)] if num_gpus() else [cpu()]
     contexts = [context] if isinstance(context, Context) else context
-    if isinstance(contexts, str) or not all(isinstance(each, Context) for each in contexts):
+    if not isinstance(contexts, (list, tuple)) or not all(
+            isinstance(each, Context) for each in contexts):
         raise ArgumentValueError(
             "context must be a Context or a list of Context, for example mx.cpu() or "
             f"[mx.gpu(0), mx.gpu(1)], refer to mxnet.Context: {context}")

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ....base import ArgumentValueError
-from ....metric import EvalMetric, Loss
+from ....metric import CompositeEvalMetric, EvalMetric, Loss
 
 __all__ = ["BatchBegin", "BatchEnd", "EarlyStoppingHandler", "EpochBegin", "EpochEnd",
            "EventHandler", "GradientUpdateHandler", "LoggingHandler", "MetricHandler",
@@ -69,11 +69,13 @@ class BatchEnd(EventHandler):
 
 
 def metrics_of(metrics: Any) -> list[EvalMetric]:
-    """One metric, a list of them, or None as a list.
+    """One metric, a list of them, or None as a list; of a composite metric, those inside.
 
     >>> metrics_of(None)
     []
     """
+    if isinstance(metrics, CompositeEvalMetric):
+        return [each for inside in metrics.metrics for each in metrics_of(inside)]
     found = list(metrics or ()) if isinstance(metrics, (list, tuple, type(None))) else [metrics]
     if not all(isinstance(each, EvalMetric) for each in found):
         raise ArgumentValueError("metrics must be a Metric or a list of Metric, refer to "
