@@ -6,7 +6,8 @@ as a package of its own beside `minigluon`: the launcher must not import what it
 
 The native core is optional: without a compiler, without oneDNN, or with ``MINIGLUON_NATIVE=0``
 minigluon runs on NumPy alone, and the build says so in one line. ``MINIGLUON_SANITIZE=1`` builds
-with AddressSanitizer and UBSan (``tools/sanitize.sh`` runs the native tests with it).
+with AddressSanitizer and UBSan, ``MINIGLUON_SANITIZE=thread`` with ThreadSanitizer
+(``tools/sanitize.sh`` runs tests with each).
 
 ``python setup.py build_ext --inplace`` compiles only what changed, on all cores, and may be
 started by several people at once in one checkout.
@@ -31,7 +32,8 @@ from setuptools import Extension, find_packages, setup
 from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).resolve().parent
-SANITIZE = os.environ.get("MINIGLUON_SANITIZE", "0") not in ("", "0")
+SANITIZE = {"": "", "0": "", "thread": "thread"}.get(
+    os.environ.get("MINIGLUON_SANITIZE", ""), "address,undefined")
 FLAGS = ["-std=c++17", "-O3", "-fPIC", "-fvisibility=hidden", "-ffunction-sections",
          "-fopenmp", "-fno-math-errno",
          "-ffp-contract=fast", "-Wall", "-Wextra", "-Wno-unused-parameter",
@@ -93,7 +95,7 @@ class BuildNative(build_ext):
             return
         self.extensions = []
         self.folder = ROOT / "build" / f"native-{sysconfig.get_config_var('SOABI')}"
-        self.folder /= "sanitize" if SANITIZE else "plain"
+        self.folder /= f"sanitize-{SANITIZE}" if SANITIZE else "plain"
         with _lock(self.folder):
             for part, make in (("native core", core), ("oneDNN kernels", onednn)):
                 try:
@@ -123,8 +125,9 @@ class BuildNative(build_ext):
         compiler = os.environ.get("CXX", "g++").split()
         flags = [*FLAGS, *os.environ.get("CXXFLAGS", "").split()]
         if SANITIZE:
-            flags += ["-fsanitize=address,undefined", "-fno-sanitize=vptr",
-                      "-fno-omit-frame-pointer", "-g", "-O1", "-fno-sanitize-recover=undefined"]
+            flags += [f"-fsanitize={SANITIZE}", "-fno-omit-frame-pointer", "-g", "-O1"]
+        if "undefined" in SANITIZE:
+            flags += ["-fno-sanitize=vptr", "-fno-sanitize-recover=undefined"]
         includes = [f"-I{folder}"
                     for folder in (*extension.include_dirs, sysconfig.get_paths()["include"])]
         # Kernels need nobody's headers, so a new place of Python's or NumPy's (each isolated
@@ -139,7 +142,7 @@ class BuildNative(build_ext):
                     raise RuntimeError(failure)
         objects = [str(target) for _, target, _ in jobs]
         link = [*compiler, "-shared", "-fopenmp", *objects, *extension.extra_link_args,
-                *(["-fsanitize=address,undefined"] if SANITIZE else ["-Wl,--gc-sections"])]
+                f"-fsanitize={SANITIZE}" if SANITIZE else "-Wl,--gc-sections"]
         target = Path(self.get_ext_fullpath(extension.name))
         target.parent.mkdir(parents=True, exist_ok=True)
         cached = self.folder / target.name

@@ -6,6 +6,8 @@
 # `tools/sanitize.sh thread [rounds]`: the engine and the team behind parallel_for, each with its
 # stress test and without Python, under ThreadSanitizer; the last line of each says how many checks
 # went well, a finding ends it with an error.
+# `tools/sanitize.sh thread-kvstore [pytest arguments]`: the native part of the parameter server, with
+# the whole core, driven by Python's threads, under ThreadSanitizer; a finding ends it with an error.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}
@@ -24,20 +26,28 @@ if [ "${1:-}" = thread ]; then
   exit
 fi
 
-leaks=0
-if [ "${1:-}" = leaks ]; then
-  leaks=1
-  shift
-fi
+kind=1 leaks=0 tree=build/sanitize-tree
+case "${1:-}" in
+  leaks) leaks=1; shift ;;
+  thread-kvstore) kind=thread tree=build/sanitize-thread-tree; shift ;;
+esac
 
-tree=build/sanitize-tree
 mkdir -p "$tree"
 tar --exclude='./build' --exclude='./.git' --exclude='*.so' -cf - . | tar -xf - -C "$tree"
 cd "$tree"
-MINIGLUON_SANITIZE=1 "$python" setup.py build_ext --inplace
+MINIGLUON_SANITIZE=$kind "$python" setup.py build_ext --inplace
 
 # Python itself is not instrumented: the runtime goes first, and what Python leaks is not ours.
 library() { "${CXX:-g++}" -print-file-name="$1"; }
+if [ "$kind" = thread ]; then
+  # Python's mutexes are seen, though not its own accesses: what the GIL protects is in order.
+  options="die_after_fork=0 halt_on_error=1 exitcode=66"
+  options+=" suppressions=$PWD/tests/kvstore/thread_suppressions.txt"
+  export TSAN_OPTIONS="$options${TSAN_OPTIONS:+ $TSAN_OPTIONS}" PYTHONPATH=.
+  export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1  # their libraries are not instrumented
+  [ $# -gt 0 ] || set -- tests/kvstore/test_dist_threads.py tests/kvstore/test_dist_rounds.py
+  LD_PRELOAD=$(library libtsan.so) exec "$python" -m pytest -q --capture=sys -p no:cacheprovider "$@"
+fi
 runtime="$(library libasan.so) $(library libubsan.so) $(library libstdc++.so)"
 export ASAN_OPTIONS=detect_leaks=$leaks:abort_on_error=1 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-2} PYTHONPATH=.

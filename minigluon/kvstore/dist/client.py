@@ -80,6 +80,7 @@ class Client:
         self._verdict: tuple[float, Failure] | None = None
         self._leaving = False
         self._barriers = self._named = 0
+        self._naming = threading.Lock()
         self._bundles: dict[tuple[Node, tuple[tuple[int, int], ...]], int] = {}
         self._beat = self._began = time.monotonic()
         self._warned = 0.0
@@ -278,13 +279,14 @@ class Client:
         same list never gets a second number, and there are at most `_NAMED` parts; then None.
         """
         parts = node, tuple((item.key, item.part) for item in items)
-        number = self._bundles.get(parts)
-        if number is None and self._named + len(items) <= _NAMED:
-            number = say.BUNDLE | (len(self._bundles) + 1)
-            message = say.Bundle(0, number, tuple(items))
-            self.request(node, message, "naming a list of keys", None, self.push_failed)
-            self._bundles[parts] = number
-            self._named += len(items)
+        with self._naming:  # of several threads
+            number = self._bundles.get(parts)
+            if number is None and self._named + len(items) <= _NAMED:
+                number = say.BUNDLE | (len(self._bundles) + 1)
+                message = say.Bundle(0, number, tuple(items))
+                self.request(node, message, "naming a list of keys", None, self.push_failed)
+                self._bundles[parts] = number
+                self._named += len(items)
         return number
 
     def push_failed(self, error: KVStoreError) -> None:
