@@ -63,6 +63,8 @@ class _Profiler:
     def __init__(self) -> None:
         self.config = _Config()
         self.events: list[dict[str, Any]] = []
+        # category -> name -> times of events that are written to a file and gone
+        self.written: dict[str, dict[str, list[float]]] = {}
         self.running = False
         self.watched: list[tuple[type, Sequence[str]]] = []
         self._originals: list[tuple[type, str, Any]] = []
@@ -229,7 +231,8 @@ def dump(finished: bool = True, profile_process: str = "worker") -> None:
     """Write the events so far to the file of ``set_config``, as Chrome trace JSON.
 
     Args:
-        finished: also stop, and begin anew with the next run. profile_process: as in `set_config`.
+        finished: also stop, and begin a new file with the next run; ``dumps`` goes on counting.
+        profile_process: as in `set_config`.
     """
     if _elsewhere(profile_process, "dump", finished=finished):
         return
@@ -240,6 +243,7 @@ def dump(finished: bool = True, profile_process: str = "worker") -> None:
         json.dump({"traceEvents": [name, *_profiler.events], "displayTimeUnit": "ms"}, file)
     if finished:
         _profiler.run(False)
+        _profiler.written = _lasting()
         _profiler.events.clear()
 
 
@@ -262,14 +266,17 @@ def dumps(reset: bool = False, format: str = "table", sort_by: str = "total",
             for category, rows in sorted(_sums().items())}
     if reset:
         _profiler.events.clear()
+        _profiler.written.clear()
     return json.dumps({"Time": sums, "Unit": {"Time": "ms"}}, indent=4) if format == "json" else (
         _table(sums))
 
 
-def _sums() -> dict[str, dict[str, dict[str, float]]]:
-    """Category -> name -> Count, Total, Min, Max, Avg. For counters the times are values."""
+def _lasting() -> dict[str, dict[str, list[float]]]:
+    """Category -> name -> times in ms, of the events written and of those since; counters: values.
+    """
     _profiler.take_spans()
-    lasting: dict[str, dict[str, list[float]]] = {}
+    lasting = {category: {name: [*values] for name, values in rows.items()}
+               for category, rows in _profiler.written.items()}
     begun: dict[Any, float] = {}
     for event in _profiler.events:
         if event["ph"] == "b":
@@ -284,10 +291,15 @@ def _sums() -> dict[str, dict[str, dict[str, float]]]:
         else:
             continue
         lasting.setdefault(event["cat"], {}).setdefault(event["name"], []).append(value)
+    return lasting
+
+
+def _sums() -> dict[str, dict[str, dict[str, float]]]:
+    """Category -> name -> Count, Total, Min, Max, Avg."""
     return {category: {name: {"Count": len(values), "Total": sum(values), "Min": min(values),
                               "Max": max(values), "Avg": sum(values) / len(values)}
                        for name, values in rows.items()}
-            for category, rows in lasting.items()}
+            for category, rows in _lasting().items()}
 
 
 def _table(sums: dict[str, dict[str, dict[str, float]]]) -> str:

@@ -20,6 +20,11 @@ from .device.cpu import native
 __all__ = ["Feature", "Features", "describe", "feature_list"]
 
 
+# What MXNet may have been built with and minigluon is not.
+_OF_MXNET = ("CUDA_RTC", "TENSORRT", "CPU_SSE4A", "SSE", "JEMALLOC", "BLAS_OPEN", "BLAS_ATLAS",
+             "BLAS_MKL", "BLAS_APPLE", "CAFFE", "CXX14", "DEBUG", "TVM_OP")
+
+
 class Feature:
     """One capability and whether it is there: ``name``, ``enabled``."""
 
@@ -42,16 +47,19 @@ def _cpu_has(isa: str) -> bool:
 
 
 def feature_list() -> list[Feature]:
-    """Every capability MXNet names that means something here, and those of our own."""
+    """Every capability that MXNet names, and those of our own."""
     gpus = num_gpus() > 0
     threads = native.enabled
     return [Feature(name, bool(enabled)) for name, enabled in (
         ("CUDA", gpus), ("CUDNN", gpus and _has("nvidia.cudnn")), ("NCCL", gpus),
-        ("CPU_SSE2", _cpu_has("x86-64")), ("CPU_AVX2", _cpu_has("x86-64-v3")),
+        ("CPU_SSE", _cpu_has("x86-64")), ("CPU_SSE2", _cpu_has("x86-64")),
+        ("CPU_AVX2", _cpu_has("x86-64-v3")),
         ("CPU_AVX512", _cpu_has("x86-64-v4")), ("OPENMP", threads), ("ONEDNN", native.onednn),
         ("MKLDNN", native.onednn), ("DIST_KVSTORE", _has("zmq")), ("F16C", True),
         ("INT64_TENSOR_SIZE", True), ("SIGNAL_HANDLER", False), ("PROFILER", True),
-        ("OPENCV", _has("cv2")), ("NATIVE", native.enabled),
+        ("OPENCV", _has("cv2")), ("NATIVE", native.enabled), ("LAPACK", True),
+        *((f"CPU_{isa}", _cpu_has("x86-64-v3")) for isa in ("SSE3", "SSE4_1", "SSE4_2", "AVX")),
+        *((name, False) for name in _OF_MXNET),
     )]
 
 

@@ -230,3 +230,16 @@ def test_old_names(trace, tmp_path):
         profiler.dump_profile()
     with open(path) as file:
         assert names(json.load(file)["traceEvents"], "operator") == ["_ones"]
+
+
+def test_sums_outlive_the_file(trace):
+    profiler.set_state("run")
+    nd.dot(nd.ones((4, 4)), nd.ones((4, 4)))
+    trace()
+    profiler.set_state("run")
+    nd.dot(nd.ones((4, 4)), nd.ones((4, 4)))
+    assert names(trace(), "operator").count("dot") == 1  # each file has its own run
+    sums = json.loads(profiler.dumps(format="json"))["Time"]["operator"]["dot"]
+    assert sums["Count"] == 2
+    profiler.dumps(reset=True)
+    assert "dot" not in profiler.dumps()

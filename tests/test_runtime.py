@@ -31,3 +31,12 @@ def test_info(switch: str) -> None:
     assert "oneDNN" in done.stdout and "features" in done.stdout
     if switch == "0":
         assert "no: switched off" in done.stdout
+
+
+def test_every_name_of_mxnet_is_known():
+    features = mx.runtime.Features()
+    for name in ("CUDA_RTC", "TENSORRT", "CPU_SSE", "CPU_SSE4A", "CPU_AVX", "BLAS_OPEN", "LAPACK",
+                 "MKLDNN", "DEBUG", "TVM_OP", "opencv"):
+        assert features.is_enabled(name) in (True, False)
+    assert not features.is_enabled("TENSORRT") and features.is_enabled("LAPACK")
+    assert len({feature.name for feature in mx.runtime.feature_list()}) == len(features)

@@ -32,7 +32,11 @@ _Desc = tuple[str, tuple[int, ...]]  # element type and shape
 
 def placed(nodes: Sequence[Node], ctx: Context, group2ctx: Mapping[str, Any] | None
            ) -> dict[Node, Context]:
-    """The context of each node: that of its group, else `ctx`."""
+    """The context of each node, given in topological order.
+
+    That of its group; a variable of none has `ctx`, an operator of none that of its first input,
+    or without inputs that of who reads it.
+    """
     contexts: dict[str, Context] = {}
     for group, place in (group2ctx or {}).items():
         if isinstance(place, (list, tuple)):
@@ -41,7 +45,21 @@ def placed(nodes: Sequence[Node], ctx: Context, group2ctx: Mapping[str, Any] | N
                                          f"one executor, got {len(place)}")
             place = place[0]
         contexts[group] = Context(place)
-    return {node: contexts.get(node.extra_attrs.get("__ctx_group__", ""), ctx) for node in nodes}
+    places: dict[Node, Context] = {}
+    for node in nodes:
+        place = contexts.get(node.extra_attrs.get("__ctx_group__", ""))
+        if place is None and node.op is not None:
+            known = (places[entry.node] for entry in node.inputs if entry.node in places)
+            place = next(known, None)
+        elif place is None:
+            place = ctx
+        if place is not None:
+            places[node] = place
+    for node in reversed(nodes):
+        place = places.setdefault(node, ctx)
+        for entry in node.inputs:
+            places.setdefault(entry.node, place)
+    return places
 
 
 class _Segment:

@@ -368,3 +368,20 @@ def test_shapes_are_tuples():
         y.simple_bind(mx.cpu(), x=3)
     with pytest.raises(RuntimeError, match="x: expected a shape"):
         y.bind(mx.cpu(), [mx.nd.ones((2,))]).reshape(x=3)
+
+
+def test_calls_of_no_group_run_where_their_first_input_is():
+    with mx.AttrScope(ctx_group="one"):
+        a = sym.var("a") * 2
+    with mx.AttrScope(ctx_group="two"):
+        b = a * 3
+    z = sym.var("z")
+    groups = {"one": mx.cpu(1), "two": mx.cpu(2)}
+    for net, places in (  # as in MXNet
+            (b + 1, [2]), (sym.broadcast_add(b, z), [2]), (sym.broadcast_add(z, b), [0]),
+            (sym.broadcast_add(a, b), [1]), (sym.zeros((2, 3)) + b, [2]),
+            (sym.Group([b + 1, z * 2, a + 1]), [2, 0, 1])):
+        shapes = {name: (2, 3) for name in net.list_arguments()}
+        executor = net.simple_bind(CPU, group2ctx=groups, **shapes)
+        assert [out.context.device_id for out in executor.forward()] == places
+        assert executor.arg_dict["a"].context == mx.cpu(1)
