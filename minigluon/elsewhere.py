@@ -25,7 +25,7 @@ _FILES = {
     "gluon.nn.conv_layers": "gluon.nn", "io.io": "io", "io.utils": "io", "kvstore.base": "kvstore",
     "kvstore.kvstore": "kvstore", "ndarray.numpy": "numpy", "ndarray.op": "ndarray",
     "ndarray.numpy_extension": "numpy_extension", "ndarray.utils": "ndarray",
-    "numpy.multiarray": "numpy", "numpy.utils": "numpy", "optimizer.contrib": "optimizer",
+    "numpy.multiarray": "numpy", "numpy.utils": "numpy",
     "numpy_extension.random": "numpy_extension.random",
     "rnn.io": "rnn", "rnn.rnn": "rnn", "rnn.rnn_cell": "rnn", "symbol.numpy": "symbol.np",
     "symbol.numpy_extension": "symbol.npx", "symbol.op": "symbol",

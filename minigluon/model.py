@@ -98,14 +98,19 @@ class FeedForward:
 
     def _module(self, data: Any, for_training: bool) -> Module:
         arguments = set(self.symbol.list_arguments())
-        labels = [each[0] for each in data.provide_label or () if each[0] in arguments]
-        module = Module(self.symbol, [each[0] for each in data.provide_data], labels,
-                        context=self.ctx)
+        given = [each[0] for each in data.provide_label or () if each[0] in arguments]
+        labels = given
         if not for_training:
-            module.bind(data.provide_data, data.provide_label if labels else None, False)
             if self.arg_params is None:
                 raise ArgumentValueError("FeedForward: there are no parameters yet; call fit, "
                                          "or load a checkpoint")
+            if not given:  # data alone, as for `predict`: what is no parameter is a label
+                known = {each[0] for each in data.provide_data} | set(self.arg_params)
+                labels = [name for name in self.symbol.list_arguments() if name not in known]
+        module = Module(self.symbol, [each[0] for each in data.provide_data], labels,
+                        context=self.ctx)
+        if not for_training:
+            module.bind(data.provide_data, data.provide_label if given else None, False)
             module.init_params(None, self.arg_params, self.aux_params,
                                allow_extra=self.allow_extra_params)
         return module

@@ -274,10 +274,10 @@ def group(key: Keys, value: Values) -> dict[Key, list[NDArray]]:
     if _is_key(key):
         return {_plain(key): list(value) if isinstance(value, (list, tuple)) else [value]}
     if not isinstance(key, (list, tuple)) or not all(map(_is_key, key)):
-        raise KVStoreError(f"KVStore: expected an int or str key or a list of keys, got {key!r}")
+        raise ArgumentError(f"KVStore: expected an int or str key or a list of keys, got {key!r}")
     if not isinstance(value, (list, tuple)) or len(value) != len(key):
         got = f"{len(value)}" if isinstance(value, (list, tuple)) else type(value).__name__
-        raise KVStoreError(
+        raise ArgumentValueError(
             f"KVStore: {len(key)} keys {list(key[:3])}... need a list of {len(key)} values, "
             f"got {got}"
         )

@@ -7,7 +7,7 @@ import numpy as np
 
 from .. import ndarray as nd
 from .. import optimizer as opt
-from ..base import ArgumentError, KVStoreError, ShapeError
+from ..base import ArgumentError, ArgumentValueError, KVStoreError, ShapeError
 from ..context import cpu
 from ..ndarray import NDArray
 from .api import Key, KeyKind, Keys, KVStoreBase, Updater, Values
@@ -146,7 +146,8 @@ class KVStore(KVStoreBase):
 
     def _states(self) -> opt.Updater:
         if not isinstance(self._updater, opt.Updater):
-            raise KVStoreError("KVStore: there are no optimizer states; call set_optimizer first")
+            raise ArgumentValueError(
+                "KVStore: there are no optimizer states; call set_optimizer first")
         return self._updater
 
     def save_optimizer_states(self, fname: str, dump_optimizer: bool = False) -> None:

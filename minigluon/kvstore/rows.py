@@ -25,6 +25,7 @@ def rows_asked(key: Keys, out: Values, row_ids: Any) -> Asked:
             all arrays, or one for each, nested as `out`.
 
     Raises:
+        ArgumentError: no arrays, or no rows.
         KVStoreError: an array that is not row_sparse, or not as many row_ids as arrays.
 
     >>> import minigluon as mx
@@ -33,8 +34,8 @@ def rows_asked(key: Keys, out: Values, row_ids: Any) -> Asked:
     [[0, 1, 3]]
     """
     if out is None or row_ids is None:
-        raise KVStoreError("row_sparse_pull: expected arrays (out=) and row numbers (row_ids=), "
-                           f"got out={out!r}, row_ids={row_ids!r}")
+        raise ArgumentError("row_sparse_pull: expected arrays (out=) and row numbers (row_ids=), "
+                            f"got out={out!r}, row_ids={row_ids!r}")
     arrays = group(key, out)
     if isinstance(row_ids, NDArray):
         if len(arrays) > 1:

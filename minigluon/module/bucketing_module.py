@@ -5,12 +5,14 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from ..base import ArgumentValueError, NotForThisError
 from ..checkpoint import load_params, params_path
 from ..initializer import Initializer
 from ..io import DataBatch, DataDesc
 from ..metric import EvalMetric
-from ..ndarray import NDArray
+from ..ndarray import NDArray, array, save
 from ..symbol import Symbol
 from .base_module import BaseModule
 from .describe import descriptions
@@ -269,10 +271,16 @@ class BucketingModule(BaseModule):
     # -- files ---------------------------------------------------------------------------------
 
     def save_checkpoint(self, prefix: str, epoch: int, remove_amp_cast: bool = False) -> None:
-        """Write the parameters, and for each bucket so far ``PREFIX-KEY-symbol.json``."""
+        """Write the parameters, and for each bucket so far ``PREFIX-KEY-symbol.json``.
+
+        The keys of these buckets, if they are integers, are in ``PREFIX.buckets``.
+        """
         self._need("binded", "params_initialized")
         for key, module in self._buckets.items():
             module.symbol.save(f"{prefix}-{key}-symbol.json", remove_amp_cast)
+        keys = np.array(list(self._buckets))
+        if keys.dtype.kind == "i":  # a list of them can be saved as an array
+            save(f"{prefix}.buckets", [array(keys, dtype="int32")])
         self.save_params(params_path(prefix, epoch))
 
     @staticmethod

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .. import ndarray as nd
-from ..base import ArgumentValueError
+from ..base import ArgumentValueError, MXNetError
 from ..context import Context, cpu
 from ..executor_manager import split_input_slice
 from ..io import DataBatch, DataDesc
@@ -157,15 +157,21 @@ class DataParallelExecutorGroup:
 
     def reshape(self, data_shapes: Sequence[DataDesc], label_shapes: Sequence[DataDesc] | None
                 ) -> None:
-        """Take batches of other shapes from now on."""
+        """Take batches of other shapes from now on; parameters keep theirs, or it is an error."""
         if list(data_shapes) == self.data_shapes and label_shapes == self.label_shapes:
             return
+        before = self.data_shapes, self.label_shapes
         self._describe(data_shapes, label_shapes)
-        self.execs = [
-            each.reshape(allow_up_sizing=True, partial_shaping=True, **{
-                name: shape for name, shape in self._shapes(place).items()
-                if name in self.arg_names})
-            for place, each in enumerate(self.execs)]
+        try:
+            self.execs = [
+                each.reshape(allow_up_sizing=True, partial_shaping=True, **{
+                    name: shape for name, shape in self._shapes(place).items()
+                    if name in self.arg_names},
+                    **{name: each.arg_dict[name].shape for name in self.param_names})
+                for place, each in enumerate(self.execs)]
+        except MXNetError:
+            self._describe(*before)
+            raise
         self._collect()
 
     # -- parameters ----------------------------------------------------------------------------

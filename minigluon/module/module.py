@@ -313,9 +313,10 @@ class Module(BaseModule):
     def reshape(self, data_shapes: Any, label_shapes: Any = None) -> None:
         """Take batches of other shapes from now on, with the same parameters."""
         group = self._group()
-        self._data_shapes, self._label_shapes = parse_data_desc(
+        data, labels = parse_data_desc(
             self._data_names, self._label_names, data_shapes, label_shapes or None)
-        group.reshape(self._data_shapes, self._label_shapes)
+        group.reshape(data, labels)
+        self._data_shapes, self._label_shapes = data, labels
 
     # -- the optimizer -------------------------------------------------------------------------
 

@@ -110,9 +110,16 @@ def ones(shape: Any, ctx: Context | None = None, dtype: Any = None,
     return _fill("_ones", shape, ctx, dtype, out)
 
 
-def full(shape: Any, val: float, ctx: Context | None = None, dtype: Any = None,
+def full(shape: Any, val: Any, ctx: Context | None = None, dtype: Any = None,
          out: NDArray | None = None) -> NDArray:
-    """An array filled with `val`. Args: shape, val, ctx (current), dtype (float32), out."""
+    """An array filled with `val`, a number or an array to broadcast.
+
+    Args: shape, val, ctx (current), dtype (float32), out.
+    """
+    if isinstance(val, (NDArray, np.ndarray)):
+        filled = zeros(shape, ctx, dtype) if out is None else out
+        filled[:] = val
+        return filled
     return _fill("_full", shape, ctx, dtype, out, value=val)
 
 
@@ -182,6 +189,10 @@ def concatenate(arrays: Sequence[NDArray], axis: int = 0, always_copy: bool = Tr
     """Join arrays along an axis; a single array comes back itself if not always_copy."""
     if len(arrays) == 1 and not always_copy:
         return arrays[0]
+    axes = [array.shape[:axis] + array.shape[axis + 1 or array.ndim:] for array in arrays]
+    if any(each != axes[0] for each in axes):
+        raise ArgumentValueError(f"concatenate: expected equal shapes apart from axis {axis}, got "
+                                 f"{', '.join(str(array.shape) for array in arrays)}")
     return nd_call(find_operator("Concat"), tuple(arrays), {"dim": axis})  # type: ignore[no-any-return]
 
 
@@ -223,7 +234,11 @@ def from_numpy(ndarray: np.ndarray[Any, Any], zero_copy: bool = True,
 def from_dlpack(dlpack: Any) -> NDArray:
     """An array sharing memory with any object that speaks DLPack (host memory)."""
     capsule_owner = dlpack if hasattr(dlpack, "__dlpack__") else _Capsule(dlpack)
-    raw = np.from_dlpack(capsule_owner)
+    try:
+        raw = np.from_dlpack(capsule_owner)
+    except ValueError as error:  # no capsule, or one that was taken before
+        raise ArgumentValueError(f"from_dlpack: expected an object that speaks DLPack, or a "
+                                 f"capsule not yet used, got {dlpack!r} ({error})") from error
     return NDArray(raw, cpu(0))
 
 

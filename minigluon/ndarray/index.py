@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base import ArgumentError
+from ..base import ArgumentError, ArgumentValueError
 
 __all__ = ["fit", "index_key", "scalar_view", "stays_contiguous", "whole"]
 
@@ -30,7 +30,7 @@ def _index_part(part: Any, truths: bool) -> tuple[Any, bool]:
         if part.size == 0:
             part = part.astype(np.int64)
     if not isinstance(part, np.ndarray):
-        raise ArgumentError(f"cannot index an NDArray with {part!r}")
+        raise ArgumentValueError(f"cannot index an NDArray with {part!r}")
     if part.dtype.kind == "f":
         part = part.astype(np.int64)
     if part.dtype.kind not in "iub":

@@ -199,10 +199,16 @@ class NDArray(ArrayBase):  # type: ignore[misc]
         return self.asnumpy().tolist()
 
     def __float__(self) -> float:
-        return float(self.asscalar())
+        return float(self._number("float"))
 
     def __int__(self) -> int:
-        return int(self.asscalar())
+        return int(self._number("int"))
+
+    def _number(self, wanted: str) -> Any:
+        if self.size != 1:  # TypeError, as of everything else that is no number
+            raise ArgumentError(f"{wanted}(): expected an array with one element, got shape "
+                                f"{self.shape}")
+        return self.asscalar()
 
     def __index__(self) -> int:
         if self._data.dtype.kind not in "iu":

@@ -1,6 +1,8 @@
 """Rules that turn gradients into new weights: ``create("sgd", learning_rate=0.1)``."""
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 from .adadelta import AdaDelta
 from .adagrad import AdaGrad, GroupAdaGrad
 from .adam import Adam
@@ -19,9 +21,11 @@ from .signum import Signum
 from .testing import Test
 from .updater import Updater, get_updater, load_states, save_states
 
+contrib = SimpleNamespace(GroupAdaGrad=GroupAdaGrad)  # where MXNet has it
+
 __all__ = [
     "DCASGD", "FTML", "LAMB", "LARS", "LBSGD", "NAG", "SGD", "SGLD", "AdaDelta", "AdaGrad",
     "Adam", "Adamax", "Ftrl", "GroupAdaGrad", "Nadam", "Optimizer", "RMSProp", "Signum", "Test",
-    "Updater", "ccSGD", "create", "from_wire", "get_updater", "load_states", "register",
+    "Updater", "ccSGD", "contrib", "create", "from_wire", "get_updater", "load_states", "register",
     "save_states",
 ]

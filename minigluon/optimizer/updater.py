@@ -33,6 +33,7 @@ class Updater:
         self.optimizer = optimizer
         self.states: dict[Index, State] = {}
         self.states_synced: dict[Index, bool] = {}
+        self.aggregate_updates = optimizer.aggregate_num > 0
         self._together: tuple[Any, Together | None] = (None, None)
 
     def __call__(
@@ -180,9 +181,10 @@ def _give(updaters: Sequence[Updater], states: bytes) -> None:
         own = rest[place - 1] if 0 < place <= len(rest) else {}
         updater.states = {k: _copied(own.get(k, state)) for k, state in first.items()}
         updater.states.update({k: state for k, state in own.items() if k not in first})
-        updater.states_synced = {}
+        updater.states_synced = dict.fromkeys(updater.states, False)
         if optimizer is not None:
             updater.optimizer = optimizer
+            updater.aggregate_updates = optimizer.aggregate_num > 0
 
 
 def _different(first: dict[Index, State], other: dict[Index, State]) -> dict[Index, State]:

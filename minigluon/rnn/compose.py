@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .. import symbol
-from ..base import ArgumentError, ArgumentValueError
+from ..base import ArgumentValueError, NotForThisError
 from ..ndarray import NDArray
 from ..symbol import Symbol
 from .cell import BaseRNNCell, Info, RNNParams, Weights, as_one, as_steps
@@ -126,8 +126,8 @@ class BidirectionalCell(_Cells):
             _share(self, cell)
 
     def __call__(self, inputs: Symbol, states: Sequence[Symbol]) -> tuple[Symbol, list[Symbol]]:
-        raise ArgumentError("BidirectionalCell cannot be stepped: it needs the whole sequence; "
-                            "use unroll")
+        raise NotForThisError("BidirectionalCell cannot be stepped: it needs the whole sequence; "
+                              "use unroll")
 
     def unroll(self, length: int, inputs: Any, begin_state: Sequence[Symbol] | None = None,
                layout: str = "NTC", merge_outputs: bool | None = None

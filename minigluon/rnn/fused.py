@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .. import symbol
-from ..base import ArgumentError, ArgumentValueError
+from ..base import ArgumentValueError, NotForThisError
 from ..initializer import FusedRNN
 from ..ndarray import NDArray, concatenate
 from ..ops.nn.rnn import packed, packed_size
@@ -115,7 +115,7 @@ class FusedRNNCell(BaseRNNCell):
     # -- over time -----------------------------------------------------------------------------
 
     def __call__(self, inputs: Symbol, states: Sequence[Symbol]) -> tuple[Symbol, list[Symbol]]:
-        raise ArgumentError("FusedRNNCell cannot be stepped; use unroll, or unfuse it")
+        raise NotForThisError("FusedRNNCell cannot be stepped; use unroll, or unfuse it")
 
     def unroll(self, length: int, inputs: Any, begin_state: Sequence[Symbol] | None = None,
                layout: str = "NTC", merge_outputs: bool | None = None

@@ -289,3 +289,13 @@ def test_a_trainer_with_a_registered_store(own: Any) -> None:
         assert [w.data(ctx).asnumpy().tolist() for ctx in DEVICES[:2]] == [[-1, -1]] * 2
 
 
+def test_misuse_that_mxnet_asserts_against_is_an_assertion_error():
+    kv = _store()
+    sparse = nd.zeros(SHAPE, stype="row_sparse")
+    for call in (lambda: kv.init([8, 9], [nd.ones(SHAPE)]), lambda: kv.init(1.5, nd.ones(SHAPE)),
+                 lambda: kv.row_sparse_pull(3, out=sparse),
+                 lambda: kv.row_sparse_pull(3, row_ids=nd.array([1])),
+                 lambda: kv.save_optimizer_states("none"),
+                 lambda: kv.load_optimizer_states("none")):
+        with pytest.raises(AssertionError):
+            call()

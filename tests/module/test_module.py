@@ -442,3 +442,20 @@ def test_a_row_sparse_weight_lives_in_the_store():
         found[stype] = module.get_params()[0]["w_weight"].asnumpy()
     np.testing.assert_allclose(found["row_sparse"], found["default"], rtol=1e-5)
     assert (found["default"] != 1).any()
+
+
+def test_a_batch_that_would_change_parameters_is_refused_and_changes_nothing():
+    """MXNet 1.9.1: MXNetError, "Shape of unspecified arg: fc_weight changed"."""
+    net = sym.FullyConnected(sym.var("data"), num_hidden=2, name="fc")
+    module = mx.mod.Module(net, label_names=None)
+    module.bind([("data", (2, 3))])
+    module.init_params(mx.init.One())
+    for size in (1, 2, 3):
+        with pytest.raises(mx.MXNetError):
+            module.forward(mx.io.DataBatch([nd.ones((size, 4))]))
+        with pytest.raises(mx.MXNetError):
+            module.reshape([("data", (size, 2))])
+        assert module.data_shapes == [("data", (2, 3))]
+    for size in (2, 5):
+        module.forward(mx.io.DataBatch([nd.ones((size, 3))]))
+        assert module.get_outputs()[0].asnumpy().tolist() == [[3, 3]] * size

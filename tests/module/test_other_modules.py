@@ -78,7 +78,9 @@ def test_buckets_in_files(tmp_path):
     module.forward(batch(3))
     module.save_checkpoint(prefix, 4)
     assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "net-0004.params", "net-3-symbol.json", "net-8-symbol.json"]
+        "net-0004.params", "net-3-symbol.json", "net-8-symbol.json", "net.buckets"]
+    (keys,) = nd.load(f"{prefix}.buckets")
+    assert keys.dtype is np.int32 and keys.asnumpy().tolist() == [8, 3]
     loaded = mx.mod.BucketingModule.load(prefix, 4, by_length, 8)
     args, aux = module.get_params()
     direct = mx.mod.BucketingModule.load_dict(sym_gen=by_length, default_bucket_key=8,
@@ -186,3 +188,13 @@ def test_feed_forward(tmp_path, caplog):
         mx.model.FeedForward(net).predict(data)
     with pytest.raises(ValueError, match="y must be given"):
         mx.model.FeedForward(net, num_epoch=1).fit(data)
+
+
+def test_feedforward_predicts_from_data_without_labels():
+    net = sym.SoftmaxOutput(sym.FullyConnected(sym.var("data"), num_hidden=2, name="fc"),
+                            name="softmax")
+    args = {"fc_weight": nd.array([[1, 0], [0, 1]]), "fc_bias": nd.zeros(2)}
+    model = mx.model.FeedForward(net, arg_params=args)
+    found = model.predict(mx.io.NDArrayIter(np.eye(2), batch_size=2))
+    np.testing.assert_allclose(found, np.exp(np.eye(2)) / (1 + np.e), rtol=1e-5)
+    assert found.tolist() == model.predict(mx.io.NDArrayIter(np.eye(2), np.arange(2), 2)).tolist()

@@ -34,6 +34,9 @@ _add("_contrib_box_nms", [_NMS], grad=True,
           ([_r(2, 6)], {"in_format": "middle"}, ArgumentValueError, "in_format: expected one of")])
 _add("_contrib_box_nms", [np.stack([_NMS, _NMS + 0.01])],
      {"id_index": 0, "background_id": 0, "topk": 2, "out_format": "center"})
+# class -1 is the background unless another is named, as in MXNet 1.9.1
+_add("_contrib_box_nms", [_NMS * np.array([-1, 1, 1, 1, 1, 1], "float32")], {"id_index": 0},
+     reference=lambda x: np.stack([x[1], np.full(6, -1), np.full(6, -1)]))
 _add("_box_nms_grad", [_r(3, 6), np.array([[1], [2], [-1]], "int32")],
      reference=lambda dy, i: np.stack([np.zeros(6), dy[0], dy[1]]))
 _add("_contrib_bipartite_matching", [np.array([[0.5, 0.6], [0.1, 0.2], [0.3, 0.4]], "float32")],

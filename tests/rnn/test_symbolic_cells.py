@@ -148,9 +148,9 @@ def test_zoneout_keeps_the_step_before():
 def test_misuse():
     with pytest.raises(ValueError, match="mode: expected one of"):
         rnn.FusedRNNCell(3, mode="lsmt")
-    with pytest.raises(TypeError, match="use unroll"):
+    with pytest.raises(NotImplementedError, match="use unroll"):
         rnn.FusedRNNCell(3)(sym.Variable("x"), [])
-    with pytest.raises(TypeError, match="whole sequence"):
+    with pytest.raises(NotImplementedError, match="whole sequence"):
         rnn.BidirectionalCell(rnn.RNNCell(2), rnn.RNNCell(2))(sym.Variable("x"), [])
     with pytest.raises(AssertionError, match="cannot be stepped"):
         rnn.ZoneoutCell(rnn.FusedRNNCell(3))

@@ -146,7 +146,7 @@ def box_nms(
         overlap_thresh: how much is too much. valid_thresh: lower scores go first of all.
         topk: only so many of the best are looked at; -1: all.
         coord_start, score_index, id_index: where box, score and class stand; id_index -1: no
-            classes. background_id: rows of this class go.
+            classes. background_id: rows of this class go (-1: as detectors mark rows of none).
         force_suppress: boxes of different classes suppress each other, too.
         in_format, out_format: 'corner' or 'center'.
 
@@ -164,7 +164,7 @@ def box_nms(
     place = slice(coord_start, coord_start + 4)
     for rows, result, origin in zip(batches, out, index, strict=True):
         valid = rows[:, score_index] > valid_thresh
-        if id_index >= 0 and background_id >= 0:
+        if id_index >= 0:
             valid &= rows[:, id_index] != background_id
         order = xp.argsort(-rows[:, score_index], kind="stable")
         order = order[valid[order]]
