@@ -7,13 +7,14 @@ import pytest
 import minigluon as mx
 from minigluon import autograd, gluon, nd, profiler
 from minigluon.dispatch import observing
+from minigluon.profiler.record import recorder
 
 
 @pytest.fixture
 def trace(tmp_path):
     """A function that stops the profiler and gives the events of the file it writes."""
     path = tmp_path / "trace.json"
-    before = dict(vars(profiler._profiler.config))
+    before = dict(vars(recorder.config))
     profiler.set_config(filename=str(path), profile_all=False, profile_symbolic=False)
     profiler.dumps(reset=True)  # what others left
 
@@ -25,8 +26,8 @@ def trace(tmp_path):
     yield read
     profiler.set_state("stop")
     profiler.dumps(reset=True)
-    vars(profiler._profiler.config).clear()
-    vars(profiler._profiler.config).update(before)
+    vars(recorder.config).clear()
+    vars(recorder.config).update(before)
 
 
 def names(events, category):
@@ -145,7 +146,7 @@ def test_calls_that_a_store_inherits_are_seen_and_given_back(trace):
         assert "push" not in vars(Store) and Store().push(2) == 2
         assert names(trace(), "kvstore") == ["Store.push"]
     finally:
-        profiler._profiler.watched.pop()
+        recorder.watched.pop()
 
 
 def test_own_events(trace):
