@@ -1,6 +1,7 @@
 // + - * / on small arrays: the type ArrayBase with these slots, and the same on raw arrays.
 #include "eager/rows.h"
 #include "kernels/arithmetic.h"
+#include "pool.h"
 
 namespace nb = nanobind;
 
@@ -10,9 +11,8 @@ namespace {
 PyTypeObject* array_base = nullptr;
 PyObject* general = nullptr;  // (word, lhs, rhs): the general way of Python's operators
 
-// Up to here one loop is over before a prepared Step has begun (docs/decisions.md).
-constexpr npy_intp kSmall = 32768;
-
+// Up to here one loop is over soon (the GIL is held), and faster than a prepared Step (docs/decisions.md).
+constexpr npy_intp kSmall = 131072;
 
 bool is_small(PyArrayObject* array) {
   return PyArray_TYPE(array) == NPY_FLOAT && is_dense(array) && PyArray_NDIM(array) > 0 &&
@@ -24,7 +24,10 @@ const float* floats(PyArrayObject* array) {
 }
 
 PyObject* like(PyArrayObject* array) {
-  return PyArray_EMPTY(PyArray_NDIM(array), PyArray_DIMS(array), NPY_FLOAT, 0);
+  if (PyArray_NBYTES(array) < static_cast<npy_intp>(kPooledFrom)) {
+    return PyArray_EMPTY(PyArray_NDIM(array), PyArray_DIMS(array), NPY_FLOAT, 0);
+  }
+  return fresh_array(NPY_FLOAT, PyArray_NDIM(array), PyArray_DIMS(array));
 }
 
 // The raw result, or null without an error: not for this path.

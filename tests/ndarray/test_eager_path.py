@@ -45,6 +45,17 @@ def test_pairs(word: str, shapes: Any, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("word", WORDS)
+@pytest.mark.parametrize("size", [32_768, 32_769, 65_537, 131_072, 131_073])
+def test_pairs_that_helpers_take_their_share_of(word: str, size: int) -> None:
+    x, y = _array((size,)), _array((size,), seed=1)
+    a, b = x.asnumpy(), y.asnumpy()
+    for _ in range(3):  # the helpers are awake by then
+        np.testing.assert_array_equal(WORDS[word](x, y).asnumpy(), WORDS[word](a, b))
+        np.testing.assert_array_equal(WORDS[word](3, x).asnumpy(), WORDS[word](np.float32(3), a))
+        np.testing.assert_array_equal(WORDS[word](x, 3).asnumpy(), WORDS[word](a, np.float32(3)))
+
+
+@pytest.mark.parametrize("word", WORDS)
 @pytest.mark.parametrize("number", [2, 2.5, -1, 0, True, 1e300, float("nan"), np.float32(0.1),
                                     np.int64(3), np.float64(0.1), 10**30])
 def test_numbers(word: str, number: Any) -> None:
