@@ -147,8 +147,9 @@ def from_numpy(array: Any, zero_copy: bool = True) -> Any:
 image = _SimpleNamespace(**{
     name: _function(f"image.{name}", f"_image_{name}") for name in (
         "crop", "normalize", "resize", "to_tensor", "flip_left_right", "flip_top_bottom",
-        "random_flip_left_right", "random_flip_top_bottom")
-    if hasattr(_nd, f"_image_{name}")})
+        "random_flip_left_right", "random_flip_top_bottom", "random_brightness",
+        "random_contrast", "random_saturation", "random_hue", "random_color_jitter",
+        "random_lighting", "adjust_lighting")})
 
 __all__ = [
     "Context", "constraint_check", "cpu", "cpu_pinned", "current_context", "from_numpy", "gpu",

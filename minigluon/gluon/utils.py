@@ -16,6 +16,7 @@ from ..base import ArgumentError, ArgumentValueError, MXNetError, integer_types
 from ..context import Context
 from ..ndarray import NDArray
 from ..nn import HookHandle, Parameter, ParameterDict
+from ..npmode import is_np_array
 
 __all__ = [
     "HookHandle", "check_sha1", "clip_global_norm", "download", "replace_file", "shape_is_known",
@@ -96,7 +97,8 @@ def split_and_load(
     if not ctx_list:
         raise ArgumentValueError("split_and_load: ctx_list: expected a list of contexts, got none")
     if not isinstance(data, NDArray):
-        data = nd.shown(nd.array(data, ctx=ctx_list[0]))
+        dtype = getattr(data, "dtype", None) if is_np_array() else None
+        data = nd.shown(nd.array(data, ctx=ctx_list[0], dtype=dtype))
     if len(ctx_list) == 1:
         return [data.as_in_context(ctx_list[0])]
     parts = split_data(data, len(ctx_list), batch_axis, even_split)

@@ -146,7 +146,23 @@ class ndarray(NDArray):
             taken._variable().fail(failure)
         return taken
 
+    def _become(self, value: Any) -> None:
+        """Take the values of a recorded array, and its place in what autograd remembers."""
+        if tape.alive(self._ag) is None:
+            self._ag = None
+        self._check_unrecorded(None)
+        value = value.astype(self.dtype, copy=False)
+        if not isinstance(value._ag, tape.Output):
+            value = nd._copy(value)  # type: ignore[attr-defined]
+        self[...] = value.detach()
+        self._ag = value._ag
+
     def __setitem__(self, key: Any, value: Any) -> None:
+        if tape.state.recording and isinstance(value, ndarray) and (
+                key is Ellipsis or (isinstance(key, slice) and key == slice(None))) and (
+                tape.alive(value._ag) is not None):
+            return self._become(value if value.shape == self.shape else
+                                _namesakes["broadcast_to"](value, self.shape))
         self._check_unrecorded(value)
         key, _ = index_key(key, truths=True)
         raw = self._to_write()

@@ -55,15 +55,12 @@ def into(out: Any, value: Any, mask: Any = True) -> Any:
     if mask is not True:
         value = where(mask, value, out)
     source = tape.alive(value._ag) if isinstance(value, NDArray) else None
-    if source is None or not tape.state.recording:
+    if source is None or not tape.state.recording or not isinstance(out, ndarray):
         out[...] = value
         return out
     if value.shape != out.shape:
         raise ShapeError(f"out= has shape {out.shape}, the result {value.shape}")
-    value = value.astype(out.dtype, copy=False)
-    plain = value.detach()
-    out[...] = plain
-    out._ag = value._ag
+    out._become(value)
     return out
 
 

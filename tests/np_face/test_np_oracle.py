@@ -97,3 +97,32 @@ def test_draws_of_one_parameter(name, median):
     onp.testing.assert_allclose(parameter.grad.asnumpy(), slope, rtol=1e-4)
     with pytest.raises(ValueError, match="above 0"):
         draw(-1.0)
+
+
+def test_an_array_is_written_to_while_recording_once():
+    x, out = np.array([1.0, 2.0]), np.zeros(2)
+    x.attach_grad()
+    for _ in range(2):  # what a backward has used up may be written to again
+        with autograd.record():
+            np.exp(x, out=out)
+            with pytest.raises(mx.MXNetError, match="Inplace"):
+                np.exp(x, out=out)
+            with pytest.raises(mx.MXNetError, match="Inplace"):
+                out[:] = x
+        out.backward()
+        onp.testing.assert_allclose(x.grad.asnumpy(), onp.exp([1.0, 2.0]), rtol=1e-6)
+    with autograd.record(), pytest.raises(mx.MXNetError, match="Inplace"):
+        np.zeros(2)[0] = x[0]
+    with autograd.record(), pytest.raises(ValueError, match="shape"):
+        np.exp(x, out=np.zeros(3))
+
+
+def test_broadcast_assignment_has_slopes():
+    x, out = np.array([1.0, 2.0, 3.0]), np.zeros((2, 3))
+    x.attach_grad()
+    with autograd.record():
+        out[...] = x
+        total = (out * out).sum()
+    total.backward()
+    assert out.tolist() == [[1, 2, 3]] * 2 and x.grad.tolist() == [4, 8, 12]
+    assert out.grad is None  # it is no variable, but for a while a copy of one

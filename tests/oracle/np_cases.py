@@ -126,6 +126,10 @@ nested()
 mx.sym.np.tanh(mx.sym.var("data").as_np_ndarray()).infer_shape(data=(2, 3))[1]
 mx.sym.np.sum(mx.sym.var("data").as_np_ndarray()).eval(data=x)
 mx.gluon.rnn.LSTM(3).begin_state(2)
+slopes(lambda a: filled(np.zeros((2, 3)), a), x)
+slopes(lambda a: filled(np.zeros((2, 3)), 2 * a), x)
+mx.gluon.utils.split_and_load(onp.ones((2, 2)), [mx.cpu(0), mx.cpu(0)])
+npx.image.random_brightness(np.ones((2, 2, 3)), 1.0, 1.0)
 """
 CASES = [line for line in CASES.splitlines() if line]
 
@@ -140,6 +144,10 @@ def _space(mx: Any) -> dict[str, Any]:
         out = np.zeros(a.shape)
         function(a, out=out)
         return out * 2
+
+    def filled(a: Any, value: Any) -> Any:
+        a[:] = value
+        return a * 3
 
     def assigned(a: Any, key: Any, value: Any) -> Any:
         a[key] = value
@@ -195,8 +203,8 @@ def _space(mx: Any) -> dict[str, Any]:
     return {
         "mx": mx, "np": np, "npx": mx.npx, "onp": onp, "autograd": autograd, "x": x,
         "i": np.array(X * 4, dtype="int32"), "b": x > 0.6, "s": np.array(S), "slopes": slopes,
-        "block": block, "inplace": inplace, "written": written, "assigned": assigned,
-        "hybridized": hybridized, "printed": printed, "nested": nested}
+        "block": block, "inplace": inplace, "written": written, "filled": filled,
+        "assigned": assigned, "hybridized": hybridized, "printed": printed, "nested": nested}
 
 
 def flat(value: Any) -> list[Any]:
