@@ -161,6 +161,7 @@ class ImageIter(DataIter):
                 raise MXNetError(f"{type(self).__name__}: data_shape is {self.data_shape}, but the "
                                  f"augmenters gave {image.shape}")
         data = nd.stack(*[image for _, image in samples])  # type: ignore[attr-defined]
+        data = data.astype("float32", copy=False)  # whatever the augmenters made
         labels = np.array([np.resize(label, self.label_width) for label, _ in samples])
         labels = labels if self.label_width > 1 else labels[:, 0]
         return DataBatch([data], [nd.array(labels, dtype=self._dtype)], pad)

@@ -50,16 +50,15 @@ def descriptions(shapes: Any) -> list[DataDesc]:
 
 def parse_data_desc(data_names: Sequence[str], label_names: Sequence[str], data_shapes: Any,
                     label_shapes: Any) -> tuple[list[DataDesc], list[DataDesc] | None]:
-    """Descriptions of data and labels, in the order of the names."""
-    data = _matching(data_names, descriptions(data_shapes), "data", True)
-    if label_shapes is None:
-        _matching(label_names, [], "label", False)
-        return data, None
-    return data, _matching(label_names, descriptions(label_shapes), "label", False)
+    """Descriptions of data and labels, in the order given: that of the arrays in a batch."""
+    data = descriptions(data_shapes)
+    _check_match(data_names, data, "data", True)
+    labels = None if label_shapes is None else descriptions(label_shapes)
+    _check_match(label_names, labels or [], "label", False)
+    return data, labels
 
 
-def _matching(names: Sequence[str], found: list[DataDesc], word: str, throw: bool
-              ) -> list[DataDesc]:
+def _check_match(names: Sequence[str], found: list[DataDesc], word: str, throw: bool) -> None:
     if sorted(names) != sorted(each.name for each in found):
         text = (f"Data provided by {word}_shapes don't match names specified by {word}_names "
                 f"({found} vs. {list(names)})")
@@ -67,5 +66,3 @@ def _matching(names: Sequence[str], found: list[DataDesc], word: str, throw: boo
             raise ArgumentValueError(text)
         if found:
             warnings.warn(text, stacklevel=5)
-    order = {name: place for place, name in enumerate(names)}
-    return sorted(found, key=lambda each: order.get(each.name, len(order)))

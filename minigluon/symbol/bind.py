@@ -297,13 +297,16 @@ class Executor:
         """Compute the gradients of the last forward and write or add them as ``grad_req`` says.
 
         Args:
-            out_grads: gradients of the outputs, one or a list; None means ones.
+            out_grads: gradients of the outputs, one, a list, or a dict by the outputs' names;
+                None means ones.
         """
         if self._failure is not None:
             return self._lose_gradients(self._failure)
         if self._last is None:
             raise GradientError("backward: nothing was computed yet; call forward(is_train=True)")
         count = len(self._entries)
+        if isinstance(out_grads, dict):
+            out_grads = [out_grads[name] for name in self.output_dict]
         given = [out_grads] if isinstance(out_grads, NDArray) else list(out_grads or [None] * count)
         if len(given) != count:
             raise ArgumentValueError(f"backward: expected {count} output gradients, "

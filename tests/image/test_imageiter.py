@@ -88,6 +88,8 @@ def test_describes_itself(folder):
     label, content = image.ImageIter(**SOURCES[0], **SIZES).next_sample()
     assert label == 0 and content[:4] == b"\x89PNG"
     assert image.ImageIter(dtype="int32", **SOURCES[0], **SIZES).next().label[0].dtype == np.int32
+    iterator = image.ImageIter(aug_list=[image.CenterCropAug((7, 6))], **SOURCES[0], **SIZES)
+    assert iterator.next().data[0].dtype == np.float32  # though nothing casts the images
 
 
 def test_labels_of_a_list_for_a_record_file(folder):

@@ -459,3 +459,21 @@ def test_a_batch_that_would_change_parameters_is_refused_and_changes_nothing():
     for size in (2, 5):
         module.forward(mx.io.DataBatch([nd.ones((size, 3))]))
         assert module.get_outputs()[0].asnumpy().tolist() == [[3, 3]] * size
+
+
+def test_arrays_of_a_batch_have_the_order_of_the_shapes_given_to_bind():
+    """Not that of ``data_names``: an iterator over a dict sorts its names (as MXNet's does)."""
+    net = sym.LinearRegressionOutput(sym.var("user") - sym.var("item"), sym.var("score"))
+    data = mx.io.NDArrayIter({"user": np.full(4, 5.0), "item": np.arange(4.0)},
+                             {"score": np.zeros(4)}, batch_size=2)
+    module = mx.mod.Module(net, data_names=["user", "item"], label_names=["score"])
+    module.bind(data.provide_data, data.provide_label, inputs_need_grad=True)
+    module.init_params()
+    assert [each.name for each in module.data_shapes] == ["item", "user"]
+    found = []
+    for batch in data:
+        module.forward_backward(batch)
+        found += module.get_outputs()[0].asnumpy().tolist()
+        item, user = module.get_input_grads()
+        assert (user == -item).asnumpy().all()
+    assert found == [5, 4, 3, 2]

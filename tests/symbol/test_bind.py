@@ -88,6 +88,15 @@ def test_running_statistics():
     assert executor.grad_dict["bn_beta"].asnumpy().tolist() == [4, 4]
 
 
+def test_backward_takes_gradients_by_the_outputs_names():
+    x = sym.var("x")
+    both = sym.Group([sym.square(x, name="a"), sym.square(x, name="b")])
+    executor = both.simple_bind(mx.cpu(), x=(2,))
+    executor.forward(is_train=True, x=nd.array([1, 2]))
+    executor.backward({"b_output": nd.array([0, 1]), "a_output": nd.array([3, 0])})
+    assert executor.grad_dict["x"].asnumpy().tolist() == [6, 4]
+
+
 def test_dropout_backward_uses_the_same_mask():
     executor = sym.Dropout(sym.var("x"), p=0.5).simple_bind(CPU, x=(1000,))
     [out] = executor.forward(is_train=True, x=nd.ones((1000,)))
