@@ -407,3 +407,15 @@ def test_evaluate_begins_with_fresh_metrics_even_of_handlers_that_do_not():
     for _ in range(2):
         estimator.evaluate(loader(), event_handlers=Adding(estimator.val_metrics))
     assert estimator.val_metrics[0].num_inst == 32
+
+
+def test_logging_with_metrics_of_both_kinds_tells_of_training():
+    estimator = make(train_metrics=metric.Accuracy())
+    told = []
+    estimator.logger.info = told.append
+    handler = est.LoggingHandler(metrics=estimator.train_metrics + estimator.val_metrics)
+    estimator.fit(loader(), epochs=1, event_handlers=handler)
+    assert [line.split(":")[0] for line in told] == [
+        "Training begin", "Train for 1 epochs.", "[Epoch 0] Begin, current learning rate",
+        told[3].split(":")[0], told[4].split(":")[0]]
+    assert told[3].startswith("[Epoch 0] Finished in ") and "validation accuracy: nan" in told[3]

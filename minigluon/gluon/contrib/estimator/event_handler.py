@@ -208,24 +208,25 @@ class LoggingHandler(TrainBegin, TrainEnd, EpochBegin, EpochEnd, BatchBegin, Bat
                   f"{estimator.max_batch} batches")
         estimator.logger.info(
             f"Training begin: using optimizer {type(trainer.optimizer).__name__} with current "
-            f"learning rate {trainer.learning_rate:.4f} \nTrain for {length}.")
+            f"learning rate {trainer.learning_rate:.4f} ")
+        estimator.logger.info(f"Train for {length}.")
         self.batch_index = self.current_epoch = self.processed_samples = 0
         self.log_interval_time = 0.0
 
     def train_end(self, estimator: Any, *args: Any, **kwargs: Any) -> None:
         """How long it took."""
-        seconds = time.time() - self.train_start
-        estimator.logger.info(f"Train finished using total {seconds:.0f}s with "
+        seconds = int(time.time() - self.train_start)
+        estimator.logger.info(f"Train finished using total {seconds}s with "
                               f"{self.current_epoch} epochs. {self._shown()}")
 
     def epoch_begin(self, estimator: Any, *args: Any, **kwargs: Any) -> None:
         """The learning rate."""
         self.epoch_start = time.time()
-        if any(metric.name.startswith("validation") for metric in self.metrics):
-            estimator.logger.info("Validation Begin")
-        else:
+        if any("training" in metric.name for metric in self.metrics):  # of both: it trains
             estimator.logger.info(f"[Epoch {self.current_epoch}] Begin, current learning rate: "
                                   f"{estimator.trainer.learning_rate:.4f}")
+        else:
+            estimator.logger.info("Validation Begin")
 
     def epoch_end(self, estimator: Any, *args: Any, **kwargs: Any) -> None:
         """How long it took, and the metrics."""
@@ -241,17 +242,18 @@ class LoggingHandler(TrainBegin, TrainEnd, EpochBegin, EpochEnd, BatchBegin, Bat
 
     def batch_end(self, estimator: Any, *args: Any, **kwargs: Any) -> None:
         """The metrics, if it is time to."""
+        self.batch_index += 1
         if not isinstance(self.log_interval, int):
             return
+        batch = self.batch_index - 1
         self.log_interval_time += time.time() - self.batch_start
         self.processed_samples += kwargs["batch"][0].shape[estimator.batch_axis]
-        if self.batch_index % self.log_interval == 0:
+        if batch % self.log_interval == 0:
             estimator.logger.info(
-                f"[Epoch {self.current_epoch}][Batch {self.batch_index}]"
+                f"[Epoch {self.current_epoch}][Batch {batch}]"
                 f"[Samples {self.processed_samples}] time/interval: "
                 f"{self.log_interval_time:.3f}s {self._shown()}")
             self.log_interval_time = 0.0
-        self.batch_index += 1
 
     def _shown(self) -> str:
         values = [metric.get() for metric in self.metrics]
