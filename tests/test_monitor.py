@@ -91,3 +91,42 @@ def test_lines_are_mxnets(caplog):
         monitor.toc_print()
     assert caplog.records[0].getMessage() == (
         f"Batch: {1:7d} {'fc_output':30s} 0.3\t0.3\t")
+
+
+def test_gradients_are_seen_by_the_names_of_mxnet():
+    x = mx.sym.var("x")
+    fc = mx.sym.FullyConnected(x, num_hidden=2, name="fc")
+    net = mx.sym.broadcast_mul(mx.sym.Activation(fc, act_type="relu", name="act"),
+                               mx.sym.BlockGrad(x, name="stop"), name="mul")
+    executor = net.simple_bind(mx.cpu(), x=(3, 2))
+    plain = net.simple_bind(mx.cpu(), x=(3, 2))
+    for one, other in zip(executor.arg_arrays, plain.arg_arrays, strict=True):
+        one[:] = other[:] = mx.nd.random.uniform(0.5, 1, shape=one.shape)
+    seen = {}
+    executor.set_monitor_callback(seen.__setitem__)
+    heads = mx.nd.array([[1, 2], [3, 4], [5, 6]])
+    for each in (executor, plain):
+        each.forward(is_train=True)
+        each.backward(heads)
+    assert {"fc_output", "act_output", "mul_output"} < set(seen)
+    assert {name for name in seen if "backward" in name} == {
+        "mul_backward_output0", "mul_backward_output1",
+        "act_backward_output", "fc_backward_output0", "fc_backward_output1",
+        "fc_backward_output2"}
+    for name, array in (("fc_backward_output1", "fc_weight"), ("fc_backward_output2", "fc_bias")):
+        assert seen[name].asnumpy().tolist() == executor.grad_dict[array].asnumpy().tolist()
+    for one, other in zip(executor.grad_arrays, plain.grad_arrays, strict=True):
+        np.testing.assert_allclose(one.asnumpy(), other.asnumpy(), rtol=1e-5)
+
+
+def test_monitor_installed_between_forward_and_backward_sees_the_next():
+    executor = (mx.sym.var("x") * 2).simple_bind(mx.cpu(), x=(2,))
+    executor.forward(is_train=True)
+    seen = []
+    executor.set_monitor_callback(lambda name, array: seen.append(name))
+    executor.backward()
+    assert not seen
+    executor.forward(is_train=True)
+    executor.backward()
+    assert [name.replace("0", "") for name in seen] == ["_mulscalar_output",
+                                                        "_mulscalar_backward_output"]

@@ -257,7 +257,9 @@ class Executor:
         """Show the output of every operator, as it was computed, to ``callback(name, array)``.
 
         Args:
-            callback: gets 'fc1_output' and the NDArray, in each forward.
+            callback: gets 'fc1_output' and the NDArray, in each forward; in backward
+                'fc1_backward_output0' and the gradient of the first input, and so on (no number
+                where there is one input).
             monitor_all: also show what the operators read: 'fc1_data', 'fc1_weight'.
         """
         self._watcher = callback
@@ -279,6 +281,11 @@ class Executor:
                     show(f"{node.name}_{word}", entry)
             for entry in node.outputs():
                 show(output_name(entry), entry)
+
+    def _show_gradient(self, node: Node, place: int, grad: Any, device: Any) -> None:
+        assert self._watcher is not None
+        number = place if len(node.inputs) > 1 else ""
+        self._watcher(f"{node.name}_backward_output{number}", NDArray(grad, device.ctx))
 
     def _fill(self, name: str, value: Any) -> None:
         if name not in self.arg_dict:
@@ -314,7 +321,8 @@ class Executor:
         try:
             grads = self._last.backward([
                 None if grad is None else grad.as_in_context(out.context)._sync()
-                for grad, out in zip(given, self.outputs, strict=True)])
+                for grad, out in zip(given, self.outputs, strict=True)],
+                None if self._watcher is None or not self._last.watched else self._show_gradient)
         except MXNetError as error:
             if not error.late:
                 raise

@@ -5,7 +5,7 @@ and values travel between contexts from piece to piece, gradients back the same 
 """
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..base import ArgumentValueError
@@ -66,13 +66,15 @@ class _Segment:
     """Consecutive calls on one context, compiled.
 
     Attributes:
-        inputs: the entries it reads from outside, in the order of the graph's variables.
+        calls: the nodes. inputs: the entries it reads from outside, in the order of the graph's
+            variables.
         outputs: the entries that others read.
     """
 
-    def __init__(self, ctx: Context, inputs: list[Entry], variables: list[Node],
-                 outputs: list[Entry], training: bool, wrt: list[Node],
+    def __init__(self, calls: list[Node], ctx: Context, inputs: list[Entry],
+                 variables: list[Node], outputs: list[Entry], training: bool, wrt: list[Node],
                  known: Mapping[Entry, _Desc]) -> None:
+        self.calls = calls
         self.device = device_of(ctx)
         self.inputs = inputs
         self.outputs = outputs
@@ -97,7 +99,8 @@ class Program:
         places: the context of every node.
         training: run in training mode.
         wrt: the variables that backward gives gradients for.
-        shown: further entries whose values `forward` leaves in ``values``.
+        shown: further entries whose values `forward` leaves in ``values``; then each call is a
+            piece of its own, so that a backward can be watched, too.
         known: types and shapes of the variables; the program is for these only. Images are then
             laid out as the kernels like them, unless everything between is shown.
     """
@@ -107,6 +110,7 @@ class Program:
                  shown: Sequence[Entry] = (),
                  known: Mapping[Node, _Desc] | None = None) -> None:
         self.entries = list(entries)
+        self.watched = bool(shown)
         self.variables = list(variables)
         self.places = places
         kept = [*entries, *shown]
@@ -116,7 +120,7 @@ class Program:
         if known and not shown and has_images(entries):
             self._known = _descs(kept, known)
         self.segments: list[_Segment] = []
-        for run in _runs(calls, places):
+        for run in [[node] for node in calls] if shown else _runs(calls, places):
             self._add(run, kept, training)
 
     def _add(self, run: list[Node], kept: Sequence[Entry], training: bool) -> None:
@@ -136,7 +140,7 @@ class Program:
         wrt = [variable for entry, variable in zip(inputs, variables, strict=True)
                if entry.node in self._needed]
         if outputs:
-            self.segments.append(_Segment(self.places[run[0]], inputs, variables, outputs,
+            self.segments.append(_Segment(run, self.places[run[0]], inputs, variables, outputs,
                                           training, wrt, self._known))
 
     def forward(self, arrays: Sequence[Raw], contexts: Sequence[Context]) -> Run:
@@ -165,15 +169,19 @@ class Run:
     def __init__(self, program: Program, calls: list[tuple[_Segment, list[Raw], Any]],
                  values: dict[Entry, Raw], homes: dict[Entry, Any]) -> None:
         self._program = program
+        self.watched = program.watched
         self._calls = calls
         self.values = values
         self.homes = homes
 
-    def backward(self, dys: Sequence[Raw | None]) -> dict[Entry, Raw]:
+    def backward(self, dys: Sequence[Raw | None],
+                 watch: Callable[[Node, int, Raw, Any], None] | None = None) -> dict[Entry, Raw]:
         """Gradients of the entries outside all pieces (variables), from those of the outputs.
 
         Args:
             dys: one for each output, on the output's device; None means ones.
+            watch: ``watch(call, place, gradient, device)``, told of what each call of a program
+                with `shown` gives to its inputs.
         """
         grads: dict[Entry, Raw] = {}
 
@@ -194,6 +202,9 @@ class Run:
                 op.gradient(face, given, list(results), *inputs))
             for entry, grad in zip(piece.inputs, found, strict=True):
                 if grad is not None:
+                    if watch is not None:
+                        [node] = piece.calls
+                        watch(node, node.inputs.index(entry), grad, piece.device)
                     add(entry, _moved(grad, piece.device, self.homes[entry]))
         return grads
 
