@@ -50,6 +50,7 @@ with _uncollected():
     from .context import Context, cpu, cpu_pinned, cpu_shared, current_context, gpu
     from .device import gpu_memory_info as _gpu_memory_info
     from .device import num_gpus
+    from .graph import on_foreign as _on_foreign
     from .util import (
         is_np_array,
         is_np_shape,
@@ -111,6 +112,7 @@ ndarray.__getattr__ = _numpy_face  # type: ignore[attr-defined]
 symbol.__getattr__ = _symbolic_face  # type: ignore[attr-defined]
 _sys.meta_path.append(_elsewhere.Finder())
 _npmode.on_load(lambda: __getattr__("numpy"))
+_on_foreign(lambda: _importlib.import_module(".numpy_foreign", __name__).translated)
 
 
 def __dir__() -> list[str]:

@@ -31,7 +31,7 @@ LEVELS = (
     {"nn", "kvstore"},
     {"gluon", "module", "rnn"},
     {"contrib", "model", "numpy_extension", "test_utils", "testdata"},
-    {"as_mxnet", "info"},
+    {"as_mxnet", "info", "numpy_foreign"},
 )  # fmt: skip
 SIDEWAYS = {("optimizer", "lr_scheduler"), ("io", "image"), ("io", "recordio")}
 SIDEWAYS |= {("image", "recordio"), ("test_utils", "testdata")}

@@ -54,10 +54,11 @@ from .ir import (
     variables,
 )
 from .layout import assign_layout, has_images
-from .serial import from_json, to_json
+from .serial import from_json, on_foreign, to_json
 
 __all__ = [
     "CompiledGraph", "Entry", "F", "GraphFace", "Inferred", "Node", "Stated", "assign_layout",
     "auxiliary", "close_shapes", "from_json", "gradient", "has_images", "has_open_shapes",
-    "infer_dtype", "infer_shape", "inlined", "substitute", "to_json", "topological", "variables",
+    "infer_dtype", "infer_shape", "inlined", "on_foreign", "substitute", "to_json", "topological",
+    "variables",
 ]

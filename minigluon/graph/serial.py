@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ..base import ArgumentValueError, MXNetError, NotForThisError, did_you_mean
@@ -11,7 +11,7 @@ from ..ops import OpenOperator, Operator, attr_text, registry
 from .infer import locate
 from .ir import Entry, Node, Stated, topological
 
-__all__ = ["HIDDEN_KEYS", "attr_texts", "from_json", "to_json", "user_attrs"]
+__all__ = ["HIDDEN_KEYS", "attr_texts", "from_json", "on_foreign", "to_json", "user_attrs"]
 
 # User attributes that MXNet accepts with and without the underscores around them.
 HIDDEN_KEYS = ("ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage",
@@ -116,18 +116,51 @@ def from_json(text: str) -> list[Entry]:
         raise ArgumentValueError(
             f"symbol JSON: expected an object with 'nodes' and 'heads' ({error!r})") from None
     old = _version_of(graph) < _FULL_INPUTS
-    nodes: list[Node] = []
+    made: list[Node | list[Entry]] = []  # a row of MXNet's np becomes the outputs of several nodes
+
+    def entry(place: int, index: int) -> Entry:
+        source = made[place]
+        return Entry(source, index) if isinstance(source, Node) else source[index]
+
     try:
         for row in rows:
-            inputs = [Entry(nodes[i], index) for i, index in _pairs(row["inputs"])]
+            inputs = [entry(*pair) for pair in _pairs(row["inputs"])]
+            outputs = _translated(row, inputs)
+            if outputs is not None:
+                made.append(outputs)
+                continue
             node = _node(row, inputs)
             if old:
                 _add_inputs(node)
-            nodes.append(node)
-        return [Entry(nodes[i], index) for i, index in _pairs(heads)]
+            made.append(node)
+        return [entry(*pair) for pair in _pairs(heads)]
     except IndexError:
         raise ArgumentValueError("symbol JSON: 'inputs' or 'heads' name a node that is not among "
                                  f"the {len(rows)} nodes before") from None
+
+
+_translator: list[Callable[[], Any]] = []
+
+
+def on_foreign(load: Callable[[], Any]) -> None:
+    """Say how the function is loaded that knows what MXNet's operators of ``mx.np`` mean."""
+    _translator[:] = [load]
+
+
+def _translated(row: Mapping[str, Any], inputs: list[Entry]) -> list[Entry] | None:
+    """The outputs of an operator of MXNet's np, composed of ours; None: it is no such operator."""
+    name, texts = row["op"], row.get("attrs", {})
+    ours = name in registry and not (name == "_npi_einsum" and "optimize" in texts)
+    if not name.startswith("_np") or ours or not _translator:
+        return None
+    try:
+        outputs = _translator[0]()(name, inputs, texts)
+    except (TypeError, AttributeError) as error:
+        raise NotForThisError(f"symbol JSON: operator '{name}' with {dict(texts)}: {error} [node "
+                              f"{row['name']}]") from error
+    if outputs and outputs[0] not in inputs:
+        outputs[0].node.name = row["name"]
+    return outputs  # type: ignore[no-any-return]
 
 
 def _version_of(graph: Mapping[str, Any]) -> int:

@@ -10,6 +10,7 @@ The layout (little endian), as MXNet's ``src/ndarray/ndarray.cc`` reads and writ
             where it is sparse, for each of its index arrays (row_sparse: indices; csr: indptr,
             indices): i32 element type, u32 rank, i64 sizes,
             the values, the index arrays
+    under NumPy's shapes (``npx.set_np``): u32 0xF993FACA, and sizes may be 0, the rank, too
     before: u32 0xF993FAC8, u32 rank, i64 sizes, ...           (version 1)
             u32 rank, u32 sizes, ...                           (before 1.0)
 
@@ -125,7 +126,7 @@ def _write(file: BinaryIO, names: list[str], arrays: list[NDArray]) -> None:
             continue
         host = np.asarray(array.asnumpy(), order="C")
         flag = _flag(host)
-        magic = _V2
+        magic = _V3 if is_np_shape() else _V2  # MXNet reads no others under NumPy's shapes
         if host.size == 0 or host.ndim == 0:  # what only the third version can say
             if type(array) is NDArray and not is_np_shape():
                 raise MXNetError(f"nd.save: an array of shape {host.shape} can be written only "
