@@ -1,11 +1,13 @@
-"""A step's gradients to a distributed store and new values back, also while backward computes."""
+"""A step's gradients to a store and new values back, also while backward computes."""
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from .. import kvstore as kvs
+from ..kvstore.api import capable
 from ..ndarray import NDArray
 
 __all__ = ["exchange", "pieces"]
@@ -14,7 +16,48 @@ _PIECE = 4 << 20  # bytes of gradients that are worth a call of their own
 _Arrays = Sequence[list[NDArray]]
 
 
-def exchange(store: Any, keys: Sequence[int], grads: _Arrays, outs: _Arrays, updates: bool) -> None:
+def exchange(store: Any, params: Mapping[int, Any], updates: bool, distributed: bool) -> None:
+    """Push the gradients of Parameters, by key; what comes back are new values, or their sums.
+
+    Args:
+        updates: the store runs the optimizer.
+        distributed: it is one of several processes.
+    """
+    sparse = {key: param for key, param in params.items()
+              if param._stype != "default" or param._grad_stype != "default"}
+    dense = {key: param for key, param in params.items() if key not in sparse}
+    _exchange_rows(store, sparse, updates, distributed)
+    keys = [*dense]
+    grads = [param.list_grad() for param in dense.values()]
+    outs = [param.list_data() for param in dense.values()] if updates else grads
+    if capable(store, kvs.KVStoreBase.BATCH):
+        if keys and distributed:
+            _by_pieces(store, keys, grads, outs, updates)
+        elif keys:
+            store.pushpull(keys, grads, out=outs, priority=[-key for key in keys])
+    else:
+        for key, grad, out in zip(keys, grads, outs, strict=True):
+            if out is grad:
+                store.pushpull(key, grad, priority=-key)
+            else:
+                store.pushpull(key, grad, out=out, priority=-key)
+
+
+def _exchange_rows(
+    store: Any, params: Mapping[int, Any], updates: bool, distributed: bool
+) -> None:
+    """Push row_sparse gradients; pull what a dense weight needs, rows of others when asked."""
+    for key, param in params.items():
+        grads = param.list_grad()
+        store.push(key, grads, priority=-key)
+        if param._stype == "default":
+            outs = param._arrays() if updates else grads
+            store.pull(key, outs, priority=-key, ignore_sparse=distributed)
+
+
+def _by_pieces(
+    store: Any, keys: Sequence[int], grads: _Arrays, outs: _Arrays, updates: bool
+) -> None:
     """Push `grads` and fill `outs`; one call, or one for some megabytes at a time.
 
     Gradients come from the last layer to the first, and a call waits for those it is given: so the

@@ -17,16 +17,15 @@ from ..base import (
     ArgumentValueError,
     DeferredInitializationError,
     KVStoreError,
-    env_bool,
     numeric_types,
 )
 from ..context import Context
-from ..kvstore.api import capable
 from ..ndarray import NDArray
 from ..nn import Parameter, ParameterDict
-from ..optimizer.together import Together
 from .exchange import exchange
+from .prepared import Prepared
 from .statistics import average, statistics
+from .stores import keep_states, make_store, put_values, updates_there
 
 __all__ = ["Trainer"]
 
@@ -97,7 +96,7 @@ class Trainer:
         self._scale = self._optimizer.rescale_grad
         self._kvstore_params = {"kvstore": kvstore, "update_on_kvstore": update_on_kvstore}
         self._kvstore: Any = None
-        self._together: tuple[int, list[Together]] = (-1, [])
+        self._prepared = Prepared(self._params, self._updaters)
         self._sums: Any = None  # where running statistics of all workers are added up
         self._averaged: set[str] = set()
         self._clear_kvstore()
@@ -146,95 +145,28 @@ class Trainer:
 
     def _init_kvstore(self) -> None:
         """Make the store and decide who updates."""
-        store = self._make_store()
+        wish, update = self._kvstore_params["kvstore"], self._kvstore_params["update_on_kvstore"]
+        store = make_store(wish, update, self._params, len(self._contexts))
         self._distributed = store is not None and "dist" in store.type
         if store is None:
             self._kvstore, self._update_on_kvstore = None, None
         else:
-            update = self._who_updates(store)
+            update = updates_there(store, update, self._params)
             if self._compression_params:
                 store.set_gradient_compression(self._compression_params)
             if update:
                 store.set_optimizer(self._optimizer)
-                self._keep_states(store)
+                keep_states(store, self._updaters[0])
                 self._sent = self._optimizer.live_settings() if self._distributed else {}
             self._kvstore, self._update_on_kvstore = store, update
         self._kv_initialized = True
-
-    def _make_store(self) -> Any:
-        wish, update = self._kvstore_params["kvstore"], self._kvstore_params["update_on_kvstore"]
-        if wish is None or wish == "":
-            if update:
-                raise ArgumentValueError("Trainer: update_on_kvstore=True needs a kvstore")
-            return None
-        if isinstance(wish, kvs.KVStoreBase):
-            return wish
-        if not isinstance(wish, str):
-            raise ArgumentValueError(f"Trainer: kvstore must be a name or KVStore, got {wish!r}")
-        kvs.check_name(wish)
-        alone = len(self._contexts) == 1 and "dist" not in wish
-        sparse = any(param._stype != "default" for param in self._params)
-        registered = wish.lower() in kvs.KVStoreBase.registry.entries
-        if alone and not sparse and not update and not registered:
-            return None
-        return kvs.create(wish)
-
-    def _who_updates(self, store: Any) -> bool:
-        """Whether the optimizer runs in the store; ValueError for a wish that cannot be met."""
-        wish = self._kvstore_params["update_on_kvstore"]
-        can = capable(store, kvs.KVStoreBase.OPTIMIZER)
-        if wish and not can:
-            raise ArgumentValueError(
-                f"Trainer: update_on_kvstore=True, but KVStore '{store.type}' cannot run an "
-                "optimizer; use update_on_kvstore=False"
-            )
-        must = self._must_update_there(store)
-        if must and wish is False:
-            raise ArgumentValueError(
-                f"Trainer: update_on_kvstore=False cannot be honoured on KVStore '{store.type}' "
-                f"with {must}; leave it out or set it to True"
-            )
-        if wish is not None:
-            return bool(wish)
-        if must:
-            return True
-        if any(param._grad_stype != "default" for param in self._params):
-            return False
-        return can and env_bool("MXNET_UPDATE_ON_KVSTORE", True)
-
-    def _must_update_there(self, store: Any) -> str:
-        """Why only the store can run the optimizer; empty if the Trainer can as well."""
-        if any(param._stype != "default" for param in self._params):
-            return "row_sparse weights"
-        if self._distributed and any(p._grad_stype != "default" for p in self._params):
-            return "row_sparse gradients"
-        return "asynchronous training" if "async" in store.type else ""
-
-    def _keep_states(self, store: Any) -> None:
-        """Go on with states that an earlier store had (parameters were loaded in between)."""
-        updater = getattr(store, "_updater", None)
-        if isinstance(updater, opt.Updater) and self._updaters[0].states:
-            updater.states = self._updaters[0].states
 
     def _init_params(self) -> None:
         """Put the values that exist by now into the store; deferred ones wait."""
         ready = [param for param in self._params_to_init if not param._deferred_init]
         self._params_to_init = [param for param in self._params_to_init if param._deferred_init]
-        if self._kvstore is None or not ready:
-            return
-        for param in ready:
-            if param._stype != "default":  # its rows are fetched when they are needed
-                self._kvstore.init(self._param2idx[param.name], param._arrays()[0])
-        ready = [param for param in ready if param._stype == "default"]
-        if not ready:
-            return
-        keys = [self._param2idx[param.name] for param in ready]
-        copies = [param.list_data() for param in ready]
-        if capable(self._kvstore, kvs.KVStoreBase.BATCH):
-            self._kvstore.broadcast(keys, [arrays[0] for arrays in copies], copies)
-        else:
-            for key, arrays in zip(keys, copies, strict=True):
-                self._kvstore.broadcast(key, arrays[0], arrays)
+        if self._kvstore is not None and ready:
+            put_values(self._kvstore, [(self._param2idx[param.name], param) for param in ready])
 
     def _ensure_ready(self) -> None:
         if not self._kv_initialized:
@@ -284,7 +216,7 @@ class Trainer:
         """
         self._check_and_rescale_grad(batch_size)
         self._ensure_ready()
-        if self._interval == 1 and self._kvstore is None and self._update_together():
+        if self._interval == 1 and self._kvstore is None and self._prepared.run(self._optimizer):
             return
         with pause():
             fresh = self._fresh(ignore_stale_grad)
@@ -410,43 +342,6 @@ class Trainer:
         self._optimizer.rescale_grad = scale
         self._has_scale = True  # rows may have been fetched before the first step
 
-    def _update_together(self) -> bool:
-        """All Parameters of a context by one native call; False: nothing has been done.
-
-        What was prepared holds as long as no Parameter has changed (`Parameter.changes`).
-        """
-        for _ in range(2):
-            if self._together[0] != Parameter.changes:
-                self._together = Parameter.changes, self._prepare_together()
-            counts = [part.ready() for part in self._together[1]]
-            if -1 not in counts:
-                break
-            self._together = (-1, [])
-        if not counts or min(counts) <= 0:
-            return False
-        for part, count in zip(self._together[1], counts, strict=True):
-            part.run(count)
-        return True
-
-    def _prepare_together(self) -> list[Together]:
-        """One for each context; none where the general way has to do it."""
-        trained = [(i, p) for i, p in enumerate(self._params) if p.grad_req != "null"]
-        if any(p._data is None or p._grad is None or p._stype != "default"
-               or p._grad_stype != "default" for _, p in trained):
-            return []
-        parts = []
-        with pause():
-            for place, updater in enumerate(self._updaters):
-                if type(updater) is not opt.Updater or updater.optimizer is not self._optimizer:
-                    return []
-                part = Together.of(
-                    updater, [i for i, _ in trained], [p._grad[place] for _, p in trained],
-                    [p._data[place] for _, p in trained], own_grads=True)
-                if part is None:
-                    return []
-                parts.append(part)
-        return parts
-
     def _fresh(self, ignore_stale_grad: bool) -> list[int]:
         """Indices of the Parameters to update; stale ones raise before anything has changed."""
         fresh = []
@@ -471,43 +366,15 @@ class Trainer:
         return fresh
 
     def _allreduce_grads(self, indices: Sequence[int]) -> None:
-        store = self._kvstore
-        if store is None:
+        if self._kvstore is None:
             return
-        indices = self._pushed(indices)
-        sparse = [i for i in indices if self._params[i]._stype != "default"
-                  or self._params[i]._grad_stype != "default"]
-        everything = indices
-        indices = [i for i in indices if i not in sparse]
-        grads = [self._params[i].list_grad() for i in indices]
-        outs = [self._params[i].list_data() for i in indices] if self._update_on_kvstore else grads
-        if self._distributed and self._update_on_kvstore:
+        indices, there = self._pushed(indices), bool(self._update_on_kvstore)
+        if self._distributed and there:
             self._send_settings()
-        self._exchange_rows(sparse)
-        if capable(store, kvs.KVStoreBase.BATCH):
-            if indices and self._distributed:
-                exchange(store, indices, grads, outs, bool(self._update_on_kvstore))
-            elif indices:
-                store.pushpull(list(indices), grads, out=outs, priority=[-i for i in indices])
-        else:
-            for i, grad, out in zip(indices, grads, outs, strict=True):
-                if out is grad:
-                    store.pushpull(i, grad, priority=-i)
-                else:
-                    store.pushpull(i, grad, out=out, priority=-i)
-        if self._distributed and self._update_on_kvstore:
-            self._optimizer._update_count(everything)  # so that learning_rate shows the schedule
-
-    def _exchange_rows(self, indices: Sequence[int]) -> None:
-        """Push row_sparse gradients; pull what a dense weight needs, rows of others when asked."""
-        store = self._kvstore
-        for i in indices:
-            param = self._params[i]
-            grads = param.list_grad()
-            store.push(i, grads, priority=-i)
-            if param._stype == "default":
-                outs = param._arrays() if self._update_on_kvstore else grads
-                store.pull(i, outs, priority=-i, ignore_sparse=self._distributed)
+        exchange(self._kvstore, {i: self._params[i] for i in indices}, there,
+                 bool(self._distributed))
+        if self._distributed and there:
+            self._optimizer._update_count(indices)  # so that learning_rate shows the schedule
 
     def _pushed(self, indices: Sequence[int]) -> Sequence[int]:
         """The keys of this step. All workers must push the same ones: stale gradients as zeros."""
