@@ -4,7 +4,7 @@
 block           Block: names, children, parameters, hooks, files
 hybrid, trace   HybridBlock: eager or as a graph; how the graph is learned and run
 symbolblock     SymbolBlock: a block made of a graph
-parameter       Parameter, Constant; ParameterDict in parameterdict
+parameter       Parameter; Constant in constant, ParameterDict in parameterdict
 basic           Sequential, HybridSequential, Dense, Dropout, Embedding, Flatten, Lambda
 activation      Activation and those with a slope; conv, pool, norm: what they say
 ==============  ==================================================================================
@@ -23,11 +23,12 @@ from .basic import (
     Sequential,
 )
 from .block import Block, HookHandle
+from .constant import Constant
 from .conv import Conv1D, Conv2D, Conv3D
 from .deconv import Conv1DTranspose, Conv2DTranspose, Conv3DTranspose
 from .hybrid import HybridBlock
 from .norm import BatchNorm, BatchNormReLU, GroupNorm, InstanceNorm, LayerNorm
-from .parameter import Constant, Parameter, tensor_types
+from .parameter import Parameter, tensor_types
 from .parameterdict import ParameterDict
 from .pool import (
     AvgPool1D,

@@ -13,7 +13,8 @@ from ..base import ArgumentValueError, MXNetError, ParameterMismatch, ShapeError
 from ..context import Context
 from ..ndarray import NDArray
 from ..ops.rules import merge_shapes
-from .parameter import UNIFORM, Constant, Parameter
+from .constant import Constant
+from .parameter import UNIFORM, Parameter
 
 __all__ = ["ParameterDict", "brief", "named_arrays", "report"]
 
