@@ -31,6 +31,7 @@ from .wire import WireError, answer_to, decode, encode
 __all__ = ["Client"]
 
 _TICK = 0.2
+_STANDSTILL = 1.0  # seconds without an answer after which a full worker pushes on
 _SLACK = 2.0       # the scheduler's own deadlines come first: it knows more
 _VERDICT = 3.0     # how long the scheduler may take to say what happened
 _WINDOW = 1 << 20  # P3: bytes under way for each server
@@ -256,9 +257,12 @@ class Client:
         return pending.reply
 
     def make_room(self) -> None:
-        """Wait until fewer bytes are under way."""
-        while not self.requests.wait_for_room(_TICK):
-            continue
+        """Wait until fewer bytes are under way, or nothing is answered any more.
+
+        Answers to pushes wait for the other workers', and these may push other keys first: then it
+        is this worker's next push that they wait for.
+        """
+        self.requests.wait_for_room(_STANDSTILL)
         self.check()
 
     def drain(self) -> None:

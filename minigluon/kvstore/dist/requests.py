@@ -234,12 +234,12 @@ class Requests:
         with self._changed:
             self._outbox.append(Pending(node, 0, "", frames, 0.0))
 
-    def wait_for_room(self, seconds: float) -> bool:
-        """Wait a while for fewer bytes to be under way; whether there is room."""
+    def wait_for_room(self, seconds: float) -> None:
+        """Wait for fewer bytes to be under way, as long as answers come within `seconds`."""
         with self._changed:
-            if self._size > _ROOM and self.failure is None:
-                self._changed.wait(seconds)
-            return self._size <= _ROOM or self.failure is not None
+            while self._size > _ROOM and self.failure is None:
+                if not self._changed.wait(seconds):
+                    return
 
     def under_way(self) -> list[Pending]:
         """The requests that are not answered, oldest first."""
