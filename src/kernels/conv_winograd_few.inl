@@ -42,42 +42,6 @@ void windows(const Image& g, const float* data, const int64_t* place, int64_t co
   }
 }
 
-// Four numbers each of N rows, turned: v[i] has number i of every row.
-MG_INLINE void turn_four(const float* from, int64_t row, V* v) {
-  MaskOf<float> low, high, left, right;  // halves of each 16 bytes, mixed by ones and by twos
-  for (int i = 0; i < N; ++i) {
-    const int base = i / 4 * 4, at = i % 4;
-    low[i] = base + at / 2 + at % 2 * N;
-    high[i] = low[i] + 2;
-    left[i] = base + at % 2 + at / 2 * N;
-    right[i] = left[i] + 2;
-  }
-  V four[4];
-#pragma GCC unroll 4
-  for (int m = 0; m < 4; ++m) {  // rows m, m + 4, ...
-#if MG_WIDTH == 64
-    auto two = [&](int i) {
-      const float* at = from + (m + i) * row;
-      return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(at)),
-                                  _mm_loadu_ps(at + 4 * row), 1);
-    };
-    four[m] = _mm512_insertf32x8(_mm512_castps256_ps512(two(0)), two(8), 1);
-#else
-    for (int l = 0; l < N / 4; ++l) {
-      std::memcpy(reinterpret_cast<float*>(&four[m]) + 4 * l, from + (m + 4 * l) * row, 16);
-    }
-#endif
-  }
-  const V a = __builtin_shuffle(four[0], four[1], low),
-          b = __builtin_shuffle(four[2], four[3], low),
-          c = __builtin_shuffle(four[0], four[1], high),
-          d = __builtin_shuffle(four[2], four[3], high);
-  v[0] = __builtin_shuffle(a, b, left);
-  v[1] = __builtin_shuffle(a, b, right);
-  v[2] = __builtin_shuffle(c, d, left);
-  v[3] = __builtin_shuffle(c, d, right);
-}
-
 // Columns of G g, twice those of the formula where it halves, of N by N weights whose filters are
 // `row` apart: (row of G, channel, column), each of N filters side by side.
 MG_INLINE void columns(const float* weight, int64_t row, float* to) {
@@ -85,7 +49,7 @@ MG_INLINE void columns(const float* weight, int64_t row, float* to) {
   for (int c = 0; c < N; c += 4, weight += 36) {
     V taps[36];  // of four channels
 #pragma GCC unroll 9
-    for (int k = 0; k < 9; ++k) turn_four(weight + 4 * k, row, taps + 4 * k);
+    for (int k = 0; k < 9; ++k) load_four_turned(weight + 4 * k, row, taps + 4 * k);
 #pragma GCC unroll 4
     for (int i = 0; i < 4; ++i, to += 3 * N) {
 #pragma GCC unroll 3

@@ -58,9 +58,7 @@ struct Tiles {
       int64_t p = 0;
       for (; have == N && p + N <= k; p += N) {
         V rows[N];
-#pragma GCC unroll 16
-        for (int i = 0; i < N; ++i) rows[i] = load<T>(from + (j + i) * row + p);
-        exchange<T>(rows);
+        load_turned<T>(from + j * row + p, row, rows);
 #pragma GCC unroll 16
         for (int i = 0; i < N; ++i) store<T>(to + (p + i) * width + j, rows[i]);
       }

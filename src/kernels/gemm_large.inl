@@ -70,13 +70,15 @@ struct Large {
         for (int64_t p = 0; p < k; p += N) {
           const int64_t depth = std::min<int64_t>(N, k - p);
           V rows[N];
+          if (have == N && depth == N) {
+            load_turned<T>(from + p, row, rows);
+          } else {
 #pragma GCC unroll 16
-          for (int i = 0; i < N; ++i) {
-            rows[i] = i >= have ? V{}
-                      : depth == N ? load<T>(from + i * row + p)
-                                   : load_part<T>(from + i * row + p, depth);
+            for (int i = 0; i < N; ++i) {
+              rows[i] = i >= have ? V{} : load_part<T>(from + i * row + p, depth);
+            }
+            exchange<T>(rows);
           }
-          exchange<T>(rows);
 #pragma GCC unroll 16
           for (int i = 0; i < N; ++i) {
             if (i < depth) store<T>(to + (p + i) * width + v, rows[i]);

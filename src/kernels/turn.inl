@@ -19,9 +19,7 @@ void turn(const void* source, void* target, int64_t a_size, int64_t b_size, int6
     for (int64_t b = 0; b < b_whole; b += N)
       for (int64_t a = 0; a < a_whole; a += N) {
         VecOf<T> v[N];
-#pragma GCC unroll 16
-        for (int i = 0; i < N; ++i) v[i] = load<T>(in + (b + i) * from + a);
-        exchange<T>(v);
+        load_turned<T>(in + b * from + a, from, v);
 #pragma GCC unroll 16
         for (int i = 0; i < N; ++i) store<T>(out + (a + i) * to + b, v[i]);
       }

@@ -64,10 +64,7 @@ MG_INLINE void kernel(const V* g, float* to, int64_t plane) {
 inline void kernels(const float* w, int64_t channels, bool aside, bool back, float* to,
                     int64_t plane, int64_t row) {
   V taps[N * 9], turned[N * 9];  // (channel, tap) of N filters; (filter, tap) of N channels
-  for (int v = 0; v < 9; ++v) {
-    for (int r = 0; r < N; ++r) taps[v * N + r] = load<float>(w + r * channels * 9 + v * N);
-    exchange<float>(taps + v * N);
-  }
+  for (int v = 0; v < 9; ++v) load_turned<float>(w + v * N, channels * 9, taps + v * N);
   if (aside) {
     for (int tap = 0; tap < 9; ++tap) {
       V square[N];
