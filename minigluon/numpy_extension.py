@@ -27,7 +27,7 @@ from .numpy.array import face as _face
 from .numpy.array import lift as _lift
 from .numpy.elementwise import lifted as _lifted
 from .numpy.elementwise import nonzero as _nonzero
-from .numpy.elementwise import numeric as _numeric
+from .numpy.told import numeric as _numeric
 from .ops import decoded as _decoded
 
 __path__: list[str] = []  # MXNet has files below it, which `elsewhere` finds

@@ -9,9 +9,10 @@ import numpy as onp
 from .. import tape
 from ..base import ArgumentError, ArgumentValueError, DTypeError, ShapeError
 from ..ndarray import NDArray
-from ..ops import BINARY, find_operator
+from ..ops import BINARY
 from ..symbol import Symbol
 from .array import array, face, ndarray
+from .told import met, numeric
 
 Function = Callable[..., Any]
 
@@ -71,21 +72,6 @@ def lifted(x: Any) -> Any:
     if isinstance(x, Symbol):
         return numeric(x)
     return x.as_np_ndarray() if isinstance(x, NDArray) else array(x)
-
-
-def numeric(x: Any) -> Any:
-    """What to compute with: truth values of a graph are the 0 and 1 that a comparison gave.
-
-    Those have the type of what was compared; in a graph, where types are not known while it is
-    made, they go with other arrays of that type.
-    """
-    if not isinstance(x, Symbol) or len(x.entries) != 1:
-        return x
-    node = x.entries[0].node
-    if node.op is None or node.op.name != "Cast" or node.attrs.get("dtype") != "bool":
-        return x
-    source = node.inputs[0].node
-    return type(x)(node.inputs) if source.op is not None and source.op.name in _TRUTHS else x
 
 
 def floating(x: Any) -> Any:
@@ -157,6 +143,8 @@ def binary(word: str, x1: Any, x2: Any, name: str = "") -> Any:
             x1, x2 = floating(x1), floating(x2)
         elif x1._data.dtype.kind == "b" and word not in _ON_BOOL:
             x1, x2 = x1.astype("int64"), x2.astype("int64")
+    elif isinstance(x1, Symbol) and isinstance(x2, Symbol):
+        x1, x2 = met(x1, x2)
     return getattr(F, both)(x1, x2)
 
 
@@ -177,10 +165,6 @@ def _for_number(word: str, x: Any, number: Any) -> Any:
             word in _COMPARED.values() or isinstance(number, (bool, onp.bool_)))):
         return x.astype("int64")
     return x
-
-
-_TRUTHS = frozenset(find_operator(name).name for word in _COMPARED.values()
-                    for name in BINARY[word])
 
 
 def compare(word: str, x1: Any, x2: Any, name: str = "") -> Any:

@@ -12,7 +12,8 @@ from ..ndarray import NDArray
 from ..symbol import Symbol
 from .array import array, face, lower, ndarray
 from .elementwise import FUNCTIONS as ELEMENTWISE
-from .elementwise import binary, floating, into, lifted, numeric
+from .elementwise import binary, floating, into, lifted
+from .told import numeric
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {}
 

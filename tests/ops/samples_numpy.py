@@ -105,3 +105,7 @@ for _kind in ("bitwise_and", "bitwise_or", "bitwise_xor", "lcm", "gcd"):
          bad=[([_r(2), _r(2)], {"kind": _kind}, DTypeError, "expected integers or truth values")])
 _add("_npi_bitwise_not", [_WHOLE], {}, grad=False, reference=np.invert,
      bad=[([_r(2)], {}, DTypeError, "expected integers or truth values")])
+_add("_npi_alike", [_WHOLE, np.array([1.0], "float16")], {}, grad=False,
+     reference=lambda data, other: data.astype("float16"))
+_add("_npi_alike", [_WHOLE, np.array([1], "int8")], {}, grad=False,
+     reference=lambda data, other: data)

@@ -65,6 +65,21 @@ def _of_bits(name: str, x: Array) -> Array:
     return x
 
 
+def _together(dtypes: DTypes, attrs: Attrs) -> tuple[DTypes, DTypes]:
+    data, other = dtypes
+    if data is None or other is None:
+        return dtypes, [None]
+    return dtypes, [other if np.dtype(other).kind == "f" else np.result_type(data, other).name]
+
+
+@operator("_npi_alike", infer=lambda shapes, attrs: (shapes, [shapes[0]]), infer_dtype=_together,
+          gradient=no_gradient)
+def alike(xp: Any, data: Array, other: Array) -> Array:
+    """`data`, of integers, in the type that it has together with `other`: that of floats."""
+    floats = other.dtype.kind == "f"
+    return data.astype(other.dtype if floats else xp.result_type(data.dtype, other.dtype))
+
+
 @operator("_npi_bits", infer=_spread, gradient=no_gradient)
 def bits(xp: Any, lhs: Array, rhs: Array, *,
          kind: Literal["bitwise_and", "bitwise_or", "bitwise_xor", "lcm", "gcd"]) -> Array:
