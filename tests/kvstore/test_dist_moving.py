@@ -11,7 +11,8 @@ from minigluon import nd
 from minigluon.kvstore.dist import moving
 from minigluon.kvstore.dist.messages import Item
 from minigluon.kvstore.dist.moving import Landing, Moved, Shown, movable
-from minigluon.kvstore.dist.segments import PAGE, Arena, address_of, map_segment, segment_of
+from minigluon.kvstore.dist.pages import PAGE, address_of
+from minigluon.kvstore.dist.segments import Arena, map_segment, segment_of
 from minigluon.kvstore.dist.shard import Shard
 
 SCRIPT = """

@@ -3,7 +3,8 @@
 A message is a head (magic, count), a table with an entry for each frame, and the bytes of those
 frames that travel inline. A frame that lies in a segment of the sender travels as (segment, offset,
 length) and is not copied at all. Entries of other kinds hand over a segment (its descriptor rides
-along), or tell that the frames of a message are not needed any more.
+along, and instead of an offset it says whether there are huge pages), or tell that the frames of a
+message are not needed any more.
 """
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from .segments import Arena, MapError, address_of, map_segment
+from .pages import address_of
+from .segments import Arena, MapError, map_segment
 from .wire import MAX_FRAME, PACKED, Frame
 
 __all__ = ["MEMBERS", "STRANGERS", "Channel", "ChannelError", "Place", "inline", "near_address"]
@@ -135,7 +137,8 @@ class Channel:
         """Hand over descriptors, before whatever refers to them: rare, once for each 16 MB."""
         assert self.arena is not None
         while self._told <= segment:
-            entry = _ENTRY.pack(_SEGMENT, self._told, 0, self.arena.sizes[self._told])
+            huge, size = self.arena.huge[self._told], self.arena.sizes[self._told]
+            entry = _ENTRY.pack(_SEGMENT, self._told, huge, size)
             head = memoryview(_HEAD.pack(_MAGIC, 1) + entry)
             self._out.append((head, self.arena.files[self._told]))
             self._told += 1
@@ -345,7 +348,7 @@ class Channel:
             if not self._files:
                 raise ChannelError("hands over a segment without its descriptor")
             try:
-                self._maps[segment] = map_segment(self._files.popleft(), length)
+                self._maps[segment] = map_segment(self._files.popleft(), length, bool(offset))
             except (MapError, OSError, ValueError) as error:
                 raise ChannelError(f"sent what is no segment ({error})") from None
             return None

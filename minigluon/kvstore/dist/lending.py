@@ -15,10 +15,10 @@ from . import messages as say
 from .batches import Arrival
 from .messages import Message, Node
 from .moving import Landing, Release
+from .pages import address_of
 from .plans import Array, Plan
 from .record import Record
 from .requests import Pending
-from .segments import address_of
 from .wire import MAX_FRAME, Frame
 
 __all__ = ["Answer", "Lent", "awaited"]

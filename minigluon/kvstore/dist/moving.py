@@ -18,7 +18,8 @@ import numpy as np
 
 from ...device.cpu.native import core
 from ...ndarray import NDArray
-from .segments import PAGE, address_of, libc, remap, segment_of
+from .pages import PAGE, address_of, libc, remap
+from .segments import segment_of
 
 __all__ = ["Landing", "Moved", "Release", "Shown", "movable", "trim"]
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from .messages import Item, KeySpec, Placement
-from .segments import PAGE
+from .pages import PAGE
 
 __all__ = ["PART_BYTES", "Placer", "part_shape", "parts"]
 

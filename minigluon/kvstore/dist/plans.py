@@ -12,8 +12,8 @@ from .batches import BATCH_BYTES, Home
 from .forms import MOST, Form
 from .messages import Item, Node, Role
 from .moving import Landing, Moved, Release, Shown
+from .pages import PAGE
 from .record import Record, field
-from .segments import PAGE
 
 __all__ = ["Array", "Flat", "Plan"]
 

@@ -7,25 +7,27 @@ read-only.
 from __future__ import annotations
 
 import bisect
-import ctypes
+import contextlib
 import fcntl
-import functools
 import mmap
 import os
 import threading
 import weakref
 from collections import deque
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
-__all__ = ["PAGE", "Arena", "MapError", "address_of", "available", "libc",
-           "map_segment", "remap", "segment_of"]
+from .pages import HUGE, PAGE, Mapped, address_of, libc, remap
+
+__all__ = ["FIRST", "Arena", "MapError", "available", "map_segment", "passing", "segment_of"]
 
 SEGMENT = 16 << 20
-PAGE = 4096
+FIRST = 4 << 20      # the first one, of a process that may share no more than that
+_STEP = 4 << 20      # huge pages are asked for in steps
+_WORTH = 128 << 10   # bytes of an array whose pages are not kept
 _SEALS = 0x0002 | 0x0004  # F_SEAL_SHRINK, F_SEAL_GROW
-_FIXED = 0x10
 _ADD_SEALS, _GET_SEALS = 1033, 1034
 
 
@@ -33,16 +35,10 @@ class MapError(Exception):
     """A descriptor that is no segment."""
 
 
-class _Mapped(mmap.mmap):
+class _Peers(Mapped):
     """A peer's segment; its descriptor stays open as long: pages can be mapped elsewhere."""
 
-    file: int
-    address: int
-
-
-def address_of(array: np.ndarray[Any, Any]) -> int:
-    """Where an array begins."""
-    return int(array.__array_interface__["data"][0])
+    huge: bool
 
 
 def available() -> bool:
@@ -54,7 +50,8 @@ class Arena:
     """This process' own segments, and arrays in them; any thread may ask for some.
 
     Memory is used again for arrays of about the same size (whole pages). Before more is taken, the
-    pages of what lies idle are given back.
+    pages of what lies idle are given back. All segments but the first have huge pages, if `large`
+    is true and the system can: peers who read an array once do not keep such pages (`passing`).
 
     >>> arena = Arena()
     >>> array = arena.array((3, 5), "float32")
@@ -67,13 +64,16 @@ class Arena:
     def __init__(self) -> None:
         self.files: list[int] = []
         self.sizes: list[int] = []
-        self._maps: list[mmap.mmap] = []
+        self.huge: list[bool] = []             # which of them have huge pages
+        self.large = True
+        self._maps: list[Mapped] = []
         self._starts: list[int] = []           # addresses, sorted
         self._by_start: list[int] = []         # segment numbers in that order
         self._free: dict[int, deque[memoryview]] = {}
         self._moved: dict[int, tuple[int, int, int]] = {}  # address: bytes, segment, offset
         self._moved_at: list[int] = []         # these addresses, sorted
         self._rest = memoryview(b"")
+        self._large_to = 0                     # where memory begins that has no huge pages yet
         # not for `_back`: a forked child lets go of arrays, too
         self._lock = threading.RLock()
 
@@ -95,9 +95,21 @@ class Arena:
     def _block(self, room: int) -> memoryview:
         if len(self._rest) < room:
             self.trim()
-            self._rest = self._segment(max(room, SEGMENT))
+            if self._rest:
+                libc().madvise(_address(self._rest), len(self._rest), mmap.MADV_REMOVE)
+            self._rest = self._segment(max(room, SEGMENT if self.files else FIRST))
         block, self._rest = self._rest[:room], self._rest[room:]
+        end = _address(block) + room
+        if end > self._large_to:
+            self._enlarge(self._maps[-1], end)
         return block
+
+    def _enlarge(self, whole: Mapped, end: int) -> None:
+        """Have huge pages at least to an address in the last segment; if there are none, never."""
+        stop = whole.address + whole.length
+        to = min(stop, max(-(-end // HUGE) * HUGE, self._large_to + _STEP))
+        done = whole.enlarge(self._large_to, to)
+        self.huge[-1], self._large_to = self.huge[-1] or done, to if done else stop
 
     def _back(self, room: int, block: memoryview) -> None:
         """Nobody refers to a block any more; one that lies in pieces is not used again."""
@@ -166,18 +178,20 @@ class Arena:
         self._moved_at = sorted(self._moved)
 
     def _segment(self, size: int) -> memoryview:
+        size = -(-size // HUGE) * HUGE
         file = os.memfd_create("minigluon", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         os.ftruncate(file, size)
         fcntl.fcntl(file, _ADD_SEALS, _SEALS)
-        mapped = mmap.mmap(file, size)
-        start = _address(mapped)
-        at = bisect.bisect(self._starts, start)
-        self._starts.insert(at, start)
+        mapped = Mapped(file, size, mmap.PROT_READ | mmap.PROT_WRITE)
+        at = bisect.bisect(self._starts, mapped.address)
+        self._starts.insert(at, mapped.address)
         self._by_start.insert(at, len(self.files))
         self._maps.append(mapped)
+        self.huge.append(False)
+        self._large_to = mapped.address if self.large and self.files else mapped.address + size
         self.sizes.append(size)
         self.files.append(file)
-        return memoryview(mapped)
+        return mapped.data
 
     def find(self, frame: Any) -> tuple[int, int] | None:
         """(segment, offset) of memory that lies in one piece in a segment of this process."""
@@ -212,37 +226,49 @@ def _address(frame: Any) -> int:
     return address_of(np.frombuffer(frame, np.uint8))
 
 
-@functools.cache
-def libc() -> Any:
-    """The C library's mmap and madvise: Python's know only mappings of their own."""
-    found = ctypes.CDLL(None, use_errno=True)
-    found.mmap.restype = ctypes.c_void_p
-    found.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int,
-                           ctypes.c_int, ctypes.c_long]
-    found.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-    return found
-
-
-def remap(address: int, size: int, file: int, offset: int, shared: bool) -> bool:
-    """Put pages of a file in place of those at an address; not shared: a write makes a copy."""
-    reach, kind = mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED if shared else mmap.MAP_PRIVATE
-    return bool(libc().mmap(address, size, reach, kind | _FIXED, file, offset) == address)
-
-
-def segment_of(array: np.ndarray[Any, Any]) -> tuple[int, int, int]| None:
-    """(descriptor, offset, bytes from there) of an array that lies in a peer's segment."""
+def _peers(array: np.ndarray[Any, Any]) -> _Peers | None:
+    """The peer's segment in which an array lies."""
     base: Any = array
     while isinstance(base, np.ndarray):
         base = base.base
     held = base.obj if isinstance(base, memoryview) else None
-    if not isinstance(held, _Mapped):
+    return held if isinstance(held, _Peers) else None
+
+
+def segment_of(array: np.ndarray[Any, Any]) -> tuple[int, int, int] | None:
+    """(descriptor, offset, bytes from there) of an array that lies in a peer's segment."""
+    held = _peers(array)
+    if held is None:
         return None
     offset = address_of(array) - held.address
-    return held.file, offset, len(held) - offset
+    return held.file, offset, held.length - offset
 
 
-def map_segment(file: int, size: int) -> memoryview:
-    """A peer's segment, read-only; takes over `file`. MapError if it could shrink under us."""
+@contextlib.contextmanager
+def passing(arrays: Iterable[np.ndarray[Any, Any]]) -> Iterator[None]:
+    """Read arrays once: pages of peers' segments, which count as this process', do not stay mapped.
+
+    Only those of segments with huge pages: to map others anew takes longer than to read them.
+    """
+    places = []
+    for array in arrays:
+        held = _peers(array) if array.nbytes >= _WORTH else None
+        if held is not None and held.huge:
+            start = address_of(array)
+            places.append((start // PAGE * PAGE, start + array.nbytes))
+    try:
+        yield
+    finally:
+        for start, end in places:
+            libc().madvise(start, end - start, mmap.MADV_DONTNEED)
+
+
+def map_segment(file: int, size: int, huge: bool = False) -> memoryview:
+    """A peer's segment, read-only; takes over `file`. MapError if it could shrink under us.
+
+    Args:
+        huge: its owner says that it has huge pages.
+    """
     kept = False
     try:
         try:
@@ -252,11 +278,11 @@ def map_segment(file: int, size: int) -> memoryview:
         if seals & _SEALS != _SEALS or os.fstat(file).st_size != size or size <= 0:
             raise MapError(
                 f"a segment of {os.fstat(file).st_size} bytes, seals {seals}, for {size}")
-        mapped = _Mapped(file, size, prot=mmap.PROT_READ)
-        mapped.file, mapped.address = file, address_of(np.frombuffer(mapped, np.uint8))
+        mapped = _Peers(file, size, mmap.PROT_READ)
+        mapped.huge = huge
         weakref.finalize(mapped, os.close, file).atexit = False
         kept = True
-        return memoryview(mapped)
+        return mapped.data
     finally:
         if not kept:
             os.close(file)

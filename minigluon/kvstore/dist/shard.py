@@ -16,6 +16,7 @@ from ..compression import Packed, merge
 from .messages import Item
 from .record import Record, field
 from .rows import sum_of_rows
+from .segments import passing
 
 __all__ = ["INITIAL", "Regime", "Shard", "Step", "Want"]
 
@@ -107,7 +108,8 @@ class Shard:
     def copied(self, value: Array) -> Array:
         """The same numbers in memory of the server's own."""
         made = self._allocate(value.shape, value.dtype)
-        np.copyto(made, value)
+        with passing([value]):
+            np.copyto(made, value)
         return made
 
     @property
@@ -192,7 +194,8 @@ class Shard:
         out, self._spare = self._spare, None
         if out is None:
             out = self._allocate(self.value.shape, _wide(self.value.dtype))
-        return merge(pieces, out)  # type: ignore[arg-type]
+        with passing([p.data if isinstance(p, Packed) else p for p in pieces]):  # type: ignore[misc]
+            return merge(pieces, out)  # type: ignore[arg-type]
 
     def keep(self, buffer: Array | RowSparse) -> None:
         """Memory that the next step may sum in."""

@@ -242,6 +242,8 @@ class ZmqTransport:
 
     def listen(self, host: str, port: int) -> int:
         """Take connections at an address; port 0 picks a free one. Returns the port."""
+        if self.arena is not None:
+            self.arena.large = False  # who dials maps its pages one by one, in arrays of its own
         router = self.make(zmq.ROUTER)
         router.setsockopt(zmq.ROUTER_MANDATORY, 1)
         self._router_monitor = router.get_monitor_socket(
