@@ -21,8 +21,8 @@ __all__ = ["translated"]
 _SILENT = ("num_args", "ctx", "is_int", "optimize", "weighted", "returned", "copy", "order",
            "to_begin_arr_given", "to_end_arr_given", "hermitian", "squeeze_axis")
 _SEQUENCES = ("concatenate", "stack", "hstack", "vstack", "dstack", "column_stack")
-_MATRICES = ("cholesky", "eigh", "eigvalsh", "inv", "pinv", "solve", "svd", "tensorinv",
-             "tensorsolve")
+_MATRICES = ("cholesky", "det", "eigh", "eigvalsh", "inv", "pinv", "slogdet", "solve", "svd",
+             "tensorinv", "tensorsolve")
 # MXNet's words for arguments, where they are not the function's.
 _WORDS = {"to_begin_scalar": "to_begin", "to_end_scalar": "to_end", "value": "fill_value",
           "constant_value": "constant_values", "a_axes": "axes"}

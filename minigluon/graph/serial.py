@@ -116,6 +116,7 @@ def from_json(text: str) -> list[Entry]:
         raise ArgumentValueError(
             f"symbol JSON: expected an object with 'nodes' and 'heads' ({error!r})") from None
     old = _version_of(graph) < _FULL_INPUTS
+    shaped = "is_np_shape" in graph.get("attrs", {})
     made: list[Node | list[Entry]] = []  # a row of MXNet's np becomes the outputs of several nodes
 
     def entry(place: int, index: int) -> Entry:
@@ -125,7 +126,7 @@ def from_json(text: str) -> list[Entry]:
     try:
         for row in rows:
             inputs = [entry(*pair) for pair in _pairs(row["inputs"])]
-            outputs = _translated(row, inputs)
+            outputs = _translated(row, inputs, shaped)
             if outputs is not None:
                 made.append(outputs)
                 continue
@@ -147,11 +148,16 @@ def on_foreign(load: Callable[[], Any]) -> None:
     _translator[:] = [load]
 
 
-def _translated(row: Mapping[str, Any], inputs: list[Entry]) -> list[Entry] | None:
+# Under NumPy's shapes these give scalars of one matrix.
+_OF_MATRICES = ("_linalg_det", "_linalg_slogdet")
+
+
+def _translated(row: Mapping[str, Any], inputs: list[Entry], shaped: bool) -> list[Entry] | None:
     """The outputs of an operator of MXNet's np, composed of ours; None: it is no such operator."""
     name, texts = row["op"], row.get("attrs", {})
-    ours = name in registry and not (name == "_npi_einsum" and "optimize" in texts)
-    if not name.startswith("_np") or ours or not _translator:
+    theirs = (name.startswith("_np") and name not in registry) or (
+        name == "_npi_einsum" and "optimize" in texts) or (shaped and name in _OF_MATRICES)
+    if not theirs or not _translator:
         return None
     try:
         outputs = _translator[0]()(name, inputs, texts)

@@ -60,3 +60,17 @@ def test_arrays_are_written_as_mxnet_writes_them(tmp_path):
         "0100000000000000000000000000c03f00000040cafa93f90000000000000000010000000000000000000000"
         "000060400200000000000000010000000000000061010000000000000073")
     assert npx.load(str(path))["s"].shape == ()
+
+
+def test_our_own_files_mean_the_same_again(tmp_path):
+    class Block(mx.gluon.HybridBlock):
+        def hybrid_forward(self, F, x):
+            square = F.np.dot(x, x.T)
+            return F.np.linalg.det(square) * F.np.linalg.slogdet(F.np.stack([square] * 2))[1]
+
+    net = Block()
+    net.hybridize()
+    expected = net(np.array(X))
+    net.export(str(tmp_path / "net"))
+    again = mx.gluon.SymbolBlock.imports(str(tmp_path / "net-symbol.json"), ["data"])
+    assert again(np.array(X)).tolist() == expected.tolist()

@@ -50,6 +50,8 @@ F.np.linalg.inv(F.np.dot(x, x.T) + F.np.eye(2)) + F.np.linalg.cholesky(F.np.dot(
 F.np.linalg.solve(F.np.dot(x, x.T), x)
 F.np.linalg.eigvalsh(F.np.dot(x, x.T)) + F.np.linalg.eigh(F.np.dot(x, x.T))[0]
 F.np.linalg.pinv(x)
+F.np.linalg.det(F.np.dot(x, x.T)) + F.np.linalg.slogdet(F.np.dot(x, x.T))[1]
+F.np.linalg.det(F.np.stack([F.np.dot(x, x.T), 2 * F.np.dot(x, x.T)]))
 F.np.zeros((2, 3)) + F.np.ones((3,)) * x + F.np.full((2, 1), 2.5) + F.np.full_like(x, 2)
 F.np.arange(3) * x + F.np.linspace(0, 1, 3) + F.np.logspace(0, 1, 3) + F.np.eye(2, 3, 1)
 F.np.identity(3) + F.np.hanning(3) + F.np.hamming(3) + F.np.blackman(3) + x[0]
