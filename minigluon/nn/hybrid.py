@@ -116,6 +116,9 @@ class HybridBlock(Block):
 
     def optimize_for(self, x: Any, *args: Any, backend: str | None = None, **kwargs: Any) -> None:
         """Partition the graph for a backend; none is built."""
+        if backend is None:
+            raise ArgumentValueError('optimize_for: Must specify "backend"; none is built, and '
+                                     "hybridize() is enough")
         raise NotForThisError(f"optimize_for: backend {backend!r} is not built: minigluon has no "
                               "graph partitioners; hybridize() is enough")
 

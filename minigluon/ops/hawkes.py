@@ -87,6 +87,7 @@ def _rows(lda: Array, alpha: Array, beta: Array, state: Array, lags: Array, mark
 
 
 @operator("_contrib_hawkesll", infer=_shape, infer_dtype=_dtype, num_outputs=2,
+          output_names=("output", "out_state"),
           gradient=lambda F, dy, out, *inputs: [
               *([None] * 3 if dy[0] is None else F._hawkes_grad(dy[0], *inputs)), *[None] * 5])
 def hawkesll(xp: Any, lda: Array, alpha: Array, beta: Array, state: Array, lags: Array,

@@ -519,6 +519,8 @@ def test_backends_are_refused_by_name():
         nn.Dense(1).hybridize(backend="MKLDNN")
     with pytest.raises(NotImplementedError, match="TensorRT"):
         nn.Dense(1).optimize_for(nd.ones((1, 1)), backend="TensorRT")
+    with pytest.raises(ValueError, match='Must specify "backend"'):  # MXNet's words
+        nn.Dense(1).optimize_for(nd.ones((1, 1)))
 
 
 class Choosing(nn.HybridBlock):

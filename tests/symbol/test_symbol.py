@@ -414,3 +414,8 @@ def test_numpy_scalars_go_with_symbols_and_numpy_arrays_do_not():
     for wrong in (lambda: x + np.ones(3), lambda: np.ones(3) * x, lambda: x + None):
         with pytest.raises(TypeError):
             wrong()
+
+
+def test_names_of_the_outputs_of_hawkesll():
+    names = sym.contrib.hawkesll(sym.var("lda"), name="h").list_outputs()
+    assert names == ["h_output", "h_out_state"]
