@@ -54,6 +54,10 @@ def known(shape: Shape | None) -> bool:
     return shape is not None and all(size > 0 for size in shape)
 
 
+class _ShapeNotInferred(DeferredInitializationError, ShapeError):
+    """Inputs do not tell the shape of a deferred parameter; a ValueError, as in MXNet."""
+
+
 class Parameter:
     """An array that training changes, with a copy on each of its contexts.
 
@@ -229,7 +233,7 @@ class Parameter:
             return
         init, ctx_list, default_init, data = self._deferred_init
         if not known(self.shape):
-            raise DeferredInitializationError(
+            raise _ShapeNotInferred(
                 f"Parameter '{self.name}' cannot be initialized: its shape {self.shape} is still "
                 "not fully known; give in_units, in_channels, etc. of its layer, or run one "
                 "forward through it")

@@ -578,3 +578,20 @@ def test_a_copy_of_a_trained_block_computes_and_trains_by_itself(copied, hybridi
     np.testing.assert_array_equal(net(x).asnumpy(), before)
     train(net)
     np.testing.assert_array_equal(net(x).asnumpy(), other(x).asnumpy())
+
+
+@pytest.mark.parametrize("hybridized", [False, True])
+def test_a_shape_that_inputs_do_not_tell_is_a_value_error(hybridized):
+    class Net(nn.HybridBlock):
+        def __init__(self, **kwargs):
+            super().__init__(**kwargs)
+            self.w = self.params.get("w", shape=(0, 3), allow_deferred_init=True)
+
+        def hybrid_forward(self, F, x, w):
+            return F.dot(x, w)
+
+    net = Net()
+    net.initialize()
+    net.hybridize(hybridized)
+    with pytest.raises(ValueError, match=r"shape .*\(0, 3\)"):
+        net(nd.ones((2, 4)))
