@@ -12,7 +12,7 @@ from ..ndarray import NDArray
 from ..ops import BINARY
 from ..symbol import Symbol
 from .array import array, face, ndarray
-from .told import met, numeric
+from .told import integers, met, numeric
 
 Function = Callable[..., Any]
 
@@ -76,9 +76,8 @@ def lifted(x: Any) -> Any:
 
 def floating(x: Any) -> Any:
     """`x` with elements that are not integers: those become float32."""
-    if isinstance(x, Symbol) or x._data.dtype.kind == "f":
-        return x
-    return x.astype("float32")
+    whole = bool(integers(x)) if isinstance(x, Symbol) else x._data.dtype.kind != "f"
+    return x.astype("float32") if whole else x
 
 
 def _single(name: str, target: str, smooth: bool) -> Function:
@@ -145,6 +144,8 @@ def binary(word: str, x1: Any, x2: Any, name: str = "") -> Any:
             x1, x2 = x1.astype("int64"), x2.astype("int64")
     elif isinstance(x1, Symbol) and isinstance(x2, Symbol):
         x1, x2 = met(x1, x2)
+        if word == "divide":
+            x1, x2 = floating(x1), floating(x2)
     return getattr(F, both)(x1, x2)
 
 
@@ -157,10 +158,10 @@ def plain(number: Any) -> Any:
 
 def _for_number(word: str, x: Any, number: Any) -> Any:
     """`x` with elements that can be computed with this number."""
-    if isinstance(x, Symbol):
-        return x
     if word == "divide" or isinstance(number, (float, onp.floating)):
         return floating(x)
+    if isinstance(x, Symbol):
+        return x
     if x._data.dtype.kind == "b" and (word not in _ON_BOOL or not (
             word in _COMPARED.values() or isinstance(number, (bool, onp.bool_)))):
         return x.astype("int64")
@@ -208,13 +209,15 @@ def _enter(function: Function) -> Function:
 def floor_divide(x1: Any, x2: Any, out: Any = None) -> Any:
     """The largest whole number not above x1 / x2; integers stay integers."""
     x1, x2 = (lifted(x) if isinstance(x, (onp.ndarray, list, tuple)) else x for x in (x1, x2))
-    kinds = {x._data.dtype for x in (x1, x2) if isinstance(x, NDArray)}
-    whole = all(kind.kind in "iu" for kind in kinds) and not any(
+    kinds = [integers(x) if isinstance(x, Symbol) else x._data.dtype.name for x in (x1, x2)
+             if isinstance(x, (NDArray, Symbol))]
+    whole = all(kind.startswith(("int", "uint")) for kind in kinds) and not any(
         isinstance(x, (float, onp.floating)) for x in (x1, x2))
     if whole:  # float32 is too short for them
-        x1, x2 = (x.astype("float64") if isinstance(x, NDArray) else x for x in (x1, x2))
+        x1, x2 = (x.astype("float64") if isinstance(x, (NDArray, Symbol)) else x
+                  for x in (x1, x2))
     found = FUNCTIONS["floor"](binary("divide", x1, x2, "true_divide"))
-    if isinstance(found, NDArray) and kinds and whole:
+    if kinds and whole:
         found = found.astype(onp.result_type(*kinds).name)
     return into(out, found)
 
@@ -229,8 +232,8 @@ def _both(x1: Any, x2: Any) -> tuple[Any, Any]:
         first, second = (array(x, kind) if isinstance(x, NUMBERS) else x.astype(kind, copy=False)
                          for x in floats)
         return first, second
-    F = face(like)
-    first, second = (x if isinstance(x, Symbol) else
+    F, like = face(like), floating(like)
+    first, second = (floating(x) if isinstance(x, Symbol) else
                      F._plus_scalar(F.zeros_like(like), scalar=plain(x)) for x in (x1, x2))
     return first, second
 

@@ -229,6 +229,8 @@ def _by_values(x: Any, ord: Any, row: int, column: int, keepdims: bool) -> Any:
     found = FOLDS[{2: "max", -2: "min", "nuc": "sum"}[ord]](values, -1)
     if not keepdims:
         return found
-    for axis in sorted(axis % x.ndim for axis in (row, column)):
+    if (row < 0) != (column < 0):
+        row, column = row % x.ndim, column % x.ndim
+    for axis in sorted((row, column), reverse=row < 0):
         found = found.expand_dims(axis)
     return found

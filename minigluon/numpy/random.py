@@ -169,8 +169,9 @@ _NP = SimpleNamespace(**FUNCTIONS)
 def _of_exponential(name: str, words: str, compute: Callable[[Any, Any, Any], Any]) -> Any:
     """A distribution of one parameter: ``compute(np, draw, a)`` of a standard exponential draw."""
 
-    def function(a: Any, size: Any = None, ctx: Context | None = None, out: Any = None) -> Any:
-        a = _numbers(a)
+    def function(a: Any, size: Any = None, ctx: Context | None = None, out: Any = None,
+                 dtype: Any = None) -> Any:
+        a, kind = _numbers(a), dtype_name(dtype or "float32")
         if not bool((onp.asarray(_host(a)) > 0).all()):
             raise ArgumentValueError(f"np.random.{name}: a: expected values above 0, got "
                                      f"{_host(a)}")
@@ -178,8 +179,9 @@ def _of_exponential(name: str, words: str, compute: Callable[[Any, Any, Any], An
         drawn = generator.standard_exponential(
             onp.shape(_host(a)) if size is None else shape_of(size))
         if isinstance(a, NDArray):
-            return into(out, compute(_NP, array(drawn, "float32", ctx), a))
-        return into(out, array(compute(onp, drawn, a), "float32", ctx))
+            found = compute(_NP, array(drawn, kind, ctx), a.astype(kind, copy=False))
+            return into(out, found)
+        return into(out, array(compute(onp, drawn, a), kind, ctx))
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"{words} with parameter a, which may be an array and has gradients."

@@ -1,7 +1,7 @@
 """What a graph tells of element types while it is made: truth values and integers.
 
-Types are known when it runs. But a node that makes integers, or says a type, tells; so arrays of
-two types meet in a block as they do outside it, where one of them is told to be of integers.
+Types are known when it runs. But a node that makes integers, or says a type, tells; so integers
+that are told meet floats, and halves, in a block as they do outside it.
 """
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..graph import Node
 from ..ops import BINARY, find_operator
 from ..symbol import Symbol
 
-__all__ = ["met", "numeric"]
+__all__ = ["integers", "met", "numeric"]
 
 _TRUTHS = frozenset(find_operator(name).name for word in (
     "equal", "not_equal", "greater", "greater_equal", "lesser", "lesser_equal", "logical_and",
@@ -20,8 +20,9 @@ _TRUTHS = frozenset(find_operator(name).name for word in (
 # Of these the result has the type of the first input.
 _KEPT = frozenset(find_operator(name).name for name in (
     "_npi_arrange", "_npx_reshape", "_getitem", "_copy", "stack", "concat", "slice_axis",
-    "expand_dims", "reshape", "transpose", "take", "abs", "square", "negative", "_plus_scalar",
-    "_mul_scalar", "broadcast_add", "broadcast_sub", "broadcast_mul"))
+    "expand_dims", "reshape", "transpose", "take", "sort", "sum", "prod", "max", "min", "clip",
+    "abs", "sign", "square", "negative", *(name for word in (
+        "add", "subtract", "multiply", "modulo", "maximum", "minimum") for name in BINARY[word])))
 _WHOLE = ("int", "uint")
 
 
@@ -42,7 +43,7 @@ def numeric(x: Any) -> Any:
 
 def met(x1: Any, x2: Any) -> tuple[Any, Any]:
     """Two Symbols, the one told to be of integers in the type that both have together."""
-    first, second = (_of_integers(x.entries[0].node) for x in (x1, x2))
+    first, second = integers(x1), integers(x2)
     if first and not second:
         return symbol._npi_alike(x1, x2), x2  # type: ignore[attr-defined]
     if second and not first:
@@ -50,10 +51,14 @@ def met(x1: Any, x2: Any) -> tuple[Any, Any]:
     return x1, x2
 
 
-def _of_integers(node: Node) -> bool:
+def integers(x: Symbol) -> str:
+    """The type of integers that the graph tells `x` to be of; '' where it tells none."""
+    node: Node = x.entries[0].node
     while node.op is not None and node.op.name in _KEPT:
         node = node.inputs[0].node
     if node.op is None:
-        return False
-    return node.op.name in ("_npi_bits", "_npi_bitwise_not") or str(
-        node.attrs.get("dtype")).startswith(_WHOLE)
+        return ""
+    if node.op.name in ("_npi_bits", "_npi_bitwise_not"):  # of which, their inputs may not tell
+        return "int64"
+    kind = str(node.attrs.get("dtype"))
+    return kind if kind.startswith(_WHOLE) else ""

@@ -178,6 +178,41 @@ def test_new_arrays_of_a_graph_have_the_types_of_eager_ones():
         assert (a.shape, a.dtype, type(a)) == (b.shape, b.dtype, type(b))
 
 
+@pytest.mark.parametrize("compute", [
+    lambda F, i: i + 2.5, lambda F, i: 0.5 * i, lambda F, i: i / 2, lambda F, i: 3 / (i + 1),
+    lambda F, i: i // 2, lambda F, i: (i - 7) // 2, lambda F, i: i // 2.0,
+    lambda F, i: i // (i + 1), lambda F, i: i**0.5, lambda F, i: i == 2.5, lambda F, i: i < 1.5,
+    lambda F, i: i + 2, lambda F, i: i / (i + 1), lambda F, i: F.np.exp(i),
+    lambda F, i: i.mean(), lambda F, i: i.sum(),
+    lambda F, i: F.np.std(i), lambda F, i: F.np.hypot(i, 1), lambda F, i: F.np.arctan2(1, i),
+    lambda F, i: (2 - i % 4).sum() / 2, lambda F, i: F.np.maximum(i, 6).max() // 4,
+    lambda F, i: i.reshape(1, 3).T * 2 - 0.5, lambda F, i: F.np.clip(i, 0.5, None),
+])
+@pytest.mark.parametrize("made", [
+    lambda F, x: F.np.arange(5, 8, dtype="int32"), lambda F, x: (3 * x[1]).astype("int64"),
+    lambda F, x: F.np.argmax(F.np.stack([x[0], x[1], 9 - x[1]]), axis=0)])
+def test_integers_that_a_graph_tells_meet_numbers_as_outside_it(made, compute):
+    found = []
+    for hybrid in (False, True):
+        block = Block(lambda F, x: (compute(F, made(F, x)), x))
+        block.hybridize(hybrid)
+        found.append(block(np.array(A))[0])
+    eager, graph = found
+    assert (graph.shape, graph.dtype) == (eager.shape, eager.dtype)
+    onp.testing.assert_allclose(graph.asnumpy(), eager.asnumpy(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("axis", [(0, 2), (2, 0), (-1, -3), (-3, -2)])
+def test_norms_of_singular_values_keep_their_axes_in_a_graph(axis):
+    block = Block(lambda F, x: F.np.linalg.norm(x, "nuc", axis=axis, keepdims=True))
+    x = np.array(onp.random.RandomState(1).normal(size=(2, 3, 4)))
+    expected = onp.linalg.norm(x.asnumpy(), "nuc", axis=axis, keepdims=True)
+    for hybrid in (False, True):
+        block.hybridize(hybrid)
+        assert block(x).shape == expected.shape
+        onp.testing.assert_allclose(block(x).asnumpy(), expected, rtol=1e-5)
+
+
 @pytest.mark.parametrize(("name", "parameters"), [
     ("normal", (1, 2)), ("uniform", (-1, 2)), ("exponential", (2,)), ("gumbel", (1, 2)),
     ("logistic", (1, 2)), ("laplace", (1, 2)), ("rayleigh", (2,)), ("lognormal", (0.1, 0.3)),

@@ -95,6 +95,7 @@ def test_draws_of_one_parameter(name, median):
     slope = {"weibull": -y * onp.log(y) / a, "pareto": -(1 + y) * onp.log1p(y) / a,
              "power": -y * onp.log(y) / a}[name]
     onp.testing.assert_allclose(parameter.grad.asnumpy(), slope, rtol=1e-4)
+    assert draw(2.0, 3, dtype="float64").dtype == draw(parameter, dtype="float64").dtype == "f8"
     with pytest.raises(ValueError, match="above 0"):
         draw(-1.0)
 
