@@ -315,10 +315,10 @@ class Function:
         self._used = True
         with pause(train_mode=is_training()):
             result = self.forward(*inputs)
-        outputs = _check_arrays(f"{type(self).__name__}.forward", _as_list(result))
+        outputs = _as_list(result)
         if is_recording() and any(tape.alive(x._ag) is not None for x in inputs):
             ctx = inputs[0]._ctx
-            outputs = [y.detach() for y in outputs]
+            outputs = [y.detach() for y in _check_arrays(f"{type(self).__name__}.forward", outputs)]
             entry = tape.append(
                 self._operator(len(outputs), ctx), {}, device_of(ctx),
                 tuple(tape.alive(x._ag) for x in inputs), tuple(x._sync() for x in inputs),

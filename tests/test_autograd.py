@@ -491,6 +491,7 @@ def test_function_says_what_is_wrong_with_what_it_was_given():
 
     x = nd.ones((2,))
     x.attach_grad()
+    assert Wrong(3, None)(x) == 3  # nothing is remembered of it
     with autograd.record():
         with pytest.raises(TypeError, match=r"Wrong\.forward: expected an NDArray"):
             Wrong(3, None)(x)

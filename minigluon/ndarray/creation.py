@@ -112,11 +112,11 @@ def ones(shape: Any, ctx: Context | None = None, dtype: Any = None,
 
 def full(shape: Any, val: Any, ctx: Context | None = None, dtype: Any = None,
          out: NDArray | None = None) -> NDArray:
-    """An array filled with `val`, a number or an array to broadcast.
+    """An array filled with `val`, a number or an array (or list) to broadcast.
 
     Args: shape, val, ctx (current), dtype (float32), out.
     """
-    if isinstance(val, (NDArray, np.ndarray)):
+    if isinstance(val, (NDArray, np.ndarray, list, tuple)):
         filled = zeros(shape, ctx, dtype) if out is None else out
         filled[:] = val
         return filled

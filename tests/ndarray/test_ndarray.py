@@ -371,7 +371,8 @@ def test_errors_are_of_the_class_mxnet_raises():
 
 
 def test_full_takes_an_array_to_broadcast():
-    assert nd.full((2, 2), np.array([1, 2])).asnumpy().tolist() == [[1, 2], [1, 2]]
+    for row in (np.array([1, 2]), [1, 2]):
+        assert nd.full((2, 2), row).asnumpy().tolist() == [[1, 2], [1, 2]]
     out = nd.zeros((2,), dtype="int32")
     assert nd.full((2,), nd.array([1.5, 2]), out=out) is out and out.asnumpy().tolist() == [1, 2]
     assert nd.full((2,), nd.array([1.5, 2]), dtype="int32").dtype is np.int32
