@@ -1,7 +1,7 @@
 """What a network is: blocks, parameters, layers. ``minigluon.gluon.nn`` is this module.
 
 ==============  ==================================================================================
-block           Block: names, children, parameters, hooks, files
+block, hooks    Block: names, children, parameters, files; HookHandle
 hybrid, trace   HybridBlock: eager or as a graph; how the graph is learned and run
 symbolblock     SymbolBlock: a block made of a graph
 parameter       Parameter; Constant in constant, ParameterDict in parameterdict
@@ -22,10 +22,11 @@ from .basic import (
     Lambda,
     Sequential,
 )
-from .block import Block, HookHandle
+from .block import Block
 from .constant import Constant
 from .conv import Conv1D, Conv2D, Conv3D
 from .deconv import Conv1DTranspose, Conv2DTranspose, Conv3DTranspose
+from .hooks import HookHandle
 from .hybrid import HybridBlock
 from .norm import BatchNorm, BatchNormReLU, GroupNorm, InstanceNorm, LayerNorm
 from .parameter import Parameter, tensor_types

@@ -8,15 +8,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from .. import ndarray as nd
-from ..base import ArgumentError, ArgumentValueError, NotForThisError, ParameterMismatch
+from ..base import ArgumentError, NotForThisError, ParameterMismatch
 from ..context import Context
 from ..name import NameManager, Prefix
+from .hooks import HookHandle, hooked
 from .parameter import UNIFORM, Parameter
 from .parameterdict import ParameterDict, brief, named_arrays, report
 from .structure import read_structure, write_structure
 from .summary import print_summary
 
-__all__ = ["Block", "HookHandle", "tracing"]
+__all__ = ["Block", "tracing"]
 
 
 class _Tracing(threading.local):
@@ -78,50 +79,6 @@ class _BlockScope:
     def __exit__(self, *error: object) -> None:
         if not self._block._empty_prefix:
             _scopes.stack.pop()[1].__exit__(*error)
-
-
-class HookHandle:
-    """What registering a hook returns; ``detach()`` removes that hook, as does a ``with`` block.
-
-    >>> hooks: dict[int, Callable[..., None]] = {}
-    >>> handle = HookHandle()
-    >>> handle.attach(hooks, print)
-    >>> len(hooks), handle.detach(), len(hooks)
-    (1, None, 0)
-    """
-
-    def __init__(self) -> None:
-        self._hooks: dict[int, Callable[..., Any]] = {}
-        self._id: int | None = None
-
-    @property
-    def id(self) -> int | None:
-        """The key of the hook among those of its block; None before ``attach``."""
-        return self._id
-
-    def attach(self, hooks: dict[int, Callable[..., Any]], hook: Callable[..., Any]) -> None:
-        """Put `hook` among `hooks`; a second registration of one hook changes nothing.
-
-        Raises:
-            ArgumentValueError: the handle is attached already.
-        """
-        if self._id is not None:
-            raise ArgumentValueError(
-                "HookHandle: it is attached already; make another for each hook")
-        # the dict keeps the hook alive, so its id is not given to another one meanwhile
-        self._hooks, self._id = hooks, id(hook)
-        hooks[self._id] = hook
-
-    def detach(self) -> None:
-        """Remove the hook; a second time does nothing."""
-        if self._id is not None:
-            self._hooks.pop(self._id, None)
-
-    def __enter__(self) -> HookHandle:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.detach()
 
 
 class Block:
@@ -298,17 +255,11 @@ class Block:
 
     def register_forward_hook(self, hook: Callable[..., Any]) -> HookHandle:
         """Call ``hook(block, inputs, outputs)`` after each forward."""
-        return self._hooked(self._forward_hooks, hook)
+        return hooked(self._forward_hooks, hook)
 
     def register_forward_pre_hook(self, hook: Callable[..., Any]) -> HookHandle:
         """Call ``hook(block, inputs)`` before each forward."""
-        return self._hooked(self._forward_pre_hooks, hook)
-
-    @staticmethod
-    def _hooked(hooks: dict[int, Callable[..., Any]], hook: Callable[..., Any]) -> HookHandle:
-        handle = HookHandle()
-        handle.attach(hooks, hook)
-        return handle
+        return hooked(self._forward_pre_hooks, hook)
 
     def register_op_hook(self, callback: Callable[..., Any], monitor_all: bool = False) -> None:
         """Call ``callback(name, operator, array)`` for the operators of hybridized children."""

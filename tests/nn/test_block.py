@@ -243,6 +243,9 @@ def test_a_hook_handle_is_attached_once():
     with handle:
         pass
     assert not hooks
+    hooks[handle.id] = repr  # another, that was given the place in memory of the first
+    handle.detach()
+    assert hooks == {handle.id: repr}
 
 
 def test_hooks_of_inner_blocks_do_not_see_symbols():
