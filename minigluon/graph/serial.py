@@ -111,33 +111,34 @@ def from_json(text: str) -> list[Entry]:
     """
     try:
         graph = json.loads(text)
-        rows, heads = graph["nodes"], graph["heads"]
-    except (ValueError, KeyError, TypeError) as error:
+        rows, heads, notes = graph["nodes"], graph["heads"], graph.get("attrs", {})
+        # which MXNet wrote the graph; files from before 0.9 do not say it
+        old = int(notes.get("mxnet_version", ("int", 0))[1]) < _FULL_INPUTS
+    except (ValueError, LookupError, TypeError) as error:
         raise ArgumentValueError(
             f"symbol JSON: expected an object with 'nodes' and 'heads' ({error!r})") from None
-    old = _version_of(graph) < _FULL_INPUTS
-    shaped = "is_np_shape" in graph.get("attrs", {})
+    shaped = "is_np_shape" in notes
     made: list[Node | list[Entry]] = []  # a row of MXNet's np becomes the outputs of several nodes
 
     def entry(place: int, index: int) -> Entry:
-        source = made[place]
-        return Entry(source, index) if isinstance(source, Node) else source[index]
+        try:
+            source = made[place]
+            return Entry(source, index) if isinstance(source, Node) else source[index]
+        except IndexError:
+            raise ArgumentValueError("symbol JSON: 'inputs' or 'heads' name a node that is not "
+                                     f"among the {len(made)} nodes before") from None
 
-    try:
-        for row in rows:
-            inputs = [entry(*pair) for pair in _pairs(row["inputs"])]
-            outputs = _translated(row, inputs, shaped)
-            if outputs is not None:
-                made.append(outputs)
-                continue
-            node = _node(row, inputs)
-            if old:
-                _add_inputs(node)
-            made.append(node)
-        return [entry(*pair) for pair in _pairs(heads)]
-    except IndexError:
-        raise ArgumentValueError("symbol JSON: 'inputs' or 'heads' name a node that is not among "
-                                 f"the {len(rows)} nodes before") from None
+    for row in rows:
+        inputs = [entry(*pair) for pair in _pairs(row["inputs"])]
+        outputs = _translated(row, inputs, shaped)
+        if outputs is not None:
+            made.append(outputs)
+            continue
+        node = _node(row, inputs)
+        if old:
+            _add_inputs(node)
+        made.append(node)
+    return [entry(*pair) for pair in _pairs(heads)]
 
 
 _translator: list[Callable[[], Any]] = []
@@ -167,11 +168,6 @@ def _translated(row: Mapping[str, Any], inputs: list[Entry], shaped: bool) -> li
     if outputs and outputs[0] not in inputs:
         outputs[0].node.name = row["name"]
     return outputs  # type: ignore[no-any-return]
-
-
-def _version_of(graph: Mapping[str, Any]) -> int:
-    """Which MXNet wrote the graph; files from before 0.9 do not say it."""
-    return int(graph.get("attrs", {}).get("mxnet_version", ("int", 0))[1])
 
 
 def _add_inputs(node: Node) -> None:

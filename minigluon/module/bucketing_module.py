@@ -273,13 +273,14 @@ class BucketingModule(BaseModule):
     def save_checkpoint(self, prefix: str, epoch: int, remove_amp_cast: bool = False) -> None:
         """Write the parameters, and for each bucket so far ``PREFIX-KEY-symbol.json``.
 
-        The keys of these buckets, if they are integers, are in ``PREFIX.buckets``.
+        The keys of these buckets, if they are integers or tuples of equally many, are in
+        ``PREFIX.buckets``.
         """
         self._need("binded", "params_initialized")
         for key, module in self._buckets.items():
             module.symbol.save(f"{prefix}-{key}-symbol.json", remove_amp_cast)
-        keys = np.array(list(self._buckets))
-        if keys.dtype.kind == "i":  # a list of them can be saved as an array
+        keys = list(self._buckets)
+        if len({np.shape(key) for key in keys}) == 1 and np.array(keys).dtype.kind == "i":
             save(f"{prefix}.buckets", [array(keys, dtype="int32")])
         self.save_params(params_path(prefix, epoch))
 

@@ -114,7 +114,8 @@ def test_errors_name_the_node():
     graph["nodes"][-1].update(op="clip", attrs={"a_min": "0", "a_maximum": "1"})
     with pytest.raises(ArgumentError, match=r"unknown argument 'a_maximum'.*\[node mine\]"):
         from_json(json.dumps(graph))
-    for text in ("no json", "[]", "{}"):
+    no_version = '{"nodes": [], "heads": [], "attrs": {"mxnet_version": "x"}}'
+    for text in ("no json", "[]", "{}", no_version):
         with pytest.raises(ArgumentValueError, match="symbol JSON: expected an object"):
             from_json(text)
 
@@ -151,3 +152,5 @@ def test_old_file():
 def test_a_node_that_is_not_there():
     with pytest.raises(ArgumentValueError, match="a node that is not among the 6 nodes"):
         sym.load_json(OLD.replace('"heads": [[5, 0]]', '"heads": [[9, 0]]'))
+    with pytest.raises(ArgumentValueError, match="a node that is not among the 2 nodes"):
+        sym.load_json(OLD.replace("[[0, 0], [1, 0]]", "[[0, 0], [2, 0]]"))

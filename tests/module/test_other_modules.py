@@ -32,8 +32,8 @@ def batch(length, value=1, size=2):
         provide_data=[("data", (size, length))], provide_label=[("softmax_label", (size,))])
 
 
-def bucketing(**settings):
-    module = mx.mod.BucketingModule(by_length, default_bucket_key=8, **settings)
+def bucketing(symbols=by_length, **settings):
+    module = mx.mod.BucketingModule(symbols, default_bucket_key=8, **settings)
     module.bind([("data", (2, 8))], [("softmax_label", (2,))])
     module.init_params(mx.init.One())
     return module
@@ -93,6 +93,16 @@ def test_buckets_in_files(tmp_path):
                                       module.get_outputs()[0].asnumpy())
     with pytest.raises(NotImplementedError, match="sym_gen and default_bucket_key are required"):
         mx.mod.BucketingModule.load(prefix, 4)
+
+
+def test_keys_of_buckets_that_are_no_array_are_not_written(tmp_path):
+    module = bucketing(lambda key: by_length(key if key == 8 else key[0]))
+    pair = batch(3)
+    pair.bucket_key = (3, 4)
+    module.forward(pair)
+    module.save_checkpoint(str(tmp_path / "net"), 1)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "net-(3, 4)-symbol.json", "net-0001.params", "net-8-symbol.json"]
 
 
 def test_a_new_bucket_must_say_its_shapes():
