@@ -30,7 +30,7 @@ from typing import Any
 from ..base import ArgumentValueError
 from .events import Counter, Domain, Event, Frame, Marker, Task
 from .record import Config, recorder, watch
-from .totals import durations, table, totals
+from .totals import sums, table, totals
 
 __all__ = ["Counter", "Domain", "Event", "Frame", "Marker", "Task", "dump", "dump_profile", "dumps",
            "pause", "profiler_set_config", "profiler_set_state", "resume", "set_config",
@@ -123,7 +123,7 @@ def dump(finished: bool = True, profile_process: str = "worker") -> None:
         json.dump({"traceEvents": [name, *recorder.events], "displayTimeUnit": "ms"}, file)
     if finished:
         recorder.run(False)
-        recorder.written = durations()
+        recorder.written = sums()
         recorder.events.clear()
 
 
@@ -141,14 +141,14 @@ def dumps(reset: bool = False, format: str = "table", sort_by: str = "total",
         f"Invalid value provided for sort_by: {sort_by}. "
         "Support: 'total', 'avg', 'min', 'max', 'count'")
     key = sort_by.capitalize()
-    sums = {category: dict(sorted(rows.items(), key=lambda item: item[1][key],
-                                  reverse=not ascending))
-            for category, rows in sorted(totals().items())}
+    found = {category: dict(sorted(rows.items(), key=lambda item: item[1][key],
+                                   reverse=not ascending))
+             for category, rows in sorted(totals().items())}
     if reset:
         recorder.events.clear()
         recorder.written.clear()
-    return json.dumps({"Time": sums, "Unit": {"Time": "ms"}}, indent=4) if format == "json" else (
-        table(sums))
+    return json.dumps({"Time": found, "Unit": {"Time": "ms"}}, indent=4) if format == "json" else (
+        table(found))
 
 
 def profiler_set_config(mode: str = "symbolic", filename: str = "profile.json") -> None:

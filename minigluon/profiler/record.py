@@ -39,7 +39,7 @@ class Recorder:
     def __init__(self) -> None:
         self.config = Config()
         self.events: list[dict[str, Any]] = []
-        # category -> name -> times of events that are written to a file and gone
+        # category -> name -> count, sum, least, greatest of events that are in a file and gone
         self.written: dict[str, dict[str, list[float]]] = {}
         self.running = False
         self.watched: list[tuple[type, Sequence[str]]] = []

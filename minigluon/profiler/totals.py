@@ -5,14 +5,16 @@ from typing import Any
 
 from .record import recorder
 
-__all__ = ["durations", "table", "totals"]
+__all__ = ["sums", "table", "totals"]
 
 
-def durations() -> dict[str, dict[str, list[float]]]:
-    """Category -> name -> times in ms, of the events written and of those since; counters: values.
+def sums() -> dict[str, dict[str, list[float]]]:
+    """Category -> name -> count, sum, least, greatest of times in ms, with the events written.
+
+    For counters the times are values.
     """
     recorder.take_spans()
-    found = {category: {name: [*values] for name, values in rows.items()}
+    found = {category: {name: [*row] for name, row in rows.items()}
              for category, rows in recorder.written.items()}
     begun: dict[Any, float] = {}
     for event in recorder.events:
@@ -27,24 +29,26 @@ def durations() -> dict[str, dict[str, list[float]]]:
             value = event["dur"] / 1000
         else:
             continue
-        found.setdefault(event["cat"], {}).setdefault(event["name"], []).append(value)
+        rows = found.setdefault(event["cat"], {})
+        count, total, least, most = rows.get(event["name"], (0, 0, value, value))
+        rows[event["name"]] = [count + 1, total + value, min(least, value), max(most, value)]
     return found
 
 
 def totals() -> dict[str, dict[str, dict[str, float]]]:
     """Category -> name -> Count, Total, Min, Max, Avg."""
-    return {category: {name: {"Count": len(values), "Total": sum(values), "Min": min(values),
-                              "Max": max(values), "Avg": sum(values) / len(values)}
-                       for name, values in rows.items()}
-            for category, rows in durations().items()}
+    return {category: {name: {"Count": count, "Total": total, "Min": least, "Max": most,
+                              "Avg": total / count}
+                       for name, (count, total, least, most) in rows.items()}
+            for category, rows in sums().items()}
 
 
-def table(sums: dict[str, dict[str, dict[str, float]]]) -> str:
+def table(found: dict[str, dict[str, dict[str, float]]]) -> str:
     """What `totals` gives, as text: category by category, a line for each name."""
     titles = ("Name", "Total Count", "Time (ms)", "Min Time (ms)", "Max Time (ms)",
               "Avg Time (ms)")
     lines = ["", "Profile Statistics:"]
-    for category, rows in sums.items():
+    for category, rows in found.items():
         lines += [category, "=" * 17, _row(*titles), _row(*("-" * len(title) for title in titles))]
         lines += [_row(name, row["Count"], *(f"{row[key]:.4f}"
                                              for key in ("Total", "Min", "Max", "Avg")))
