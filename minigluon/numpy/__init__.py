@@ -122,7 +122,7 @@ def __dir__() -> list[str]:
     """NumPy's functions are here, too."""
     return sorted({*globals(), *_RENAMED, *(
         name for name, found in vars(_onp).items() if not name.startswith("_") and callable(found)
-        and not isinstance(found, type))})
+        and hasattr(found, "__name__") and not isinstance(found, type))})
 
 
 __all__ = ["array", "linalg", "may_share_memory", "ndarray", "random", "set_printoptions",

@@ -1,7 +1,7 @@
 """Executor: a graph bound to the arrays it reads, and to those that receive gradients."""
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,14 +31,13 @@ from ..graph import (
 )
 from ..ndarray import NDArray, wrap
 from ..ops.storage import STYPES, fill
+from .given import checked_shapes, in_order, requests
 from .nodes import debug_text, output_name
 from .segment import Program, Run, placed
 
 __all__ = ["Executor", "Watcher"]
 
 Watcher = Callable[[str, NDArray], Any]
-
-_REQS = ("write", "add", "null")
 
 
 class Executor:
@@ -100,13 +99,13 @@ class Executor:
              aux_states: Any, group2ctx: Any) -> Executor:
         """Over given arrays; see ``Symbol.bind``."""
         arguments, states = _split(entries)
-        arrays = _in_order("args", args, [node.name for node in arguments])
+        arrays = in_order("args", args, [node.name for node in arguments])
         names = [node.name for node in arguments]
-        grads = _in_order("args_grad", args_grad or {}, names, optional=True)
-        reqs = _requests(grad_req, names)
+        grads = in_order("args_grad", args_grad or {}, names, optional=True)
+        reqs = requests(grad_req, names)
         reqs = [req if grad is not None else "null"
                 for req, grad in zip(reqs, grads, strict=True)]
-        aux = _in_order("aux_states", aux_states or {}, [node.name for node in states])
+        aux = in_order("aux_states", aux_states or {}, [node.name for node in states])
         context = Context(ctx) if ctx is not None else current_context()
         return cls(entries, context, arrays, grads, reqs, aux, group2ctx)
 
@@ -118,7 +117,7 @@ class Executor:
         arguments, states = _split(entries)
         context = Context(ctx) if ctx is not None else current_context()
         places = placed(topological(entries), context, group2ctx)
-        inferred = infer_shape(entries, _checked("simple_bind", shapes))
+        inferred = infer_shape(entries, checked_shapes("simple_bind", shapes))
         if inferred.incomplete():
             unknown = {name: inferred.variables[name] for name in inferred.incomplete()}
             raise ShapeError(f"simple_bind: cannot tell the shapes of {unknown} "
@@ -132,7 +131,7 @@ class Executor:
                 int(node.extra_attrs.get("__storage_type__", "0"))]
             return nd.zeros(inferred.variables[node.name], places[node], types[node.name], stype)
 
-        reqs = _requests(grad_req, [node.name for node in arguments])
+        reqs = requests(grad_req, [node.name for node in arguments])
         grads = [zeros(node) if req != "null" else None
                  for node, req in zip(arguments, reqs, strict=True)]
         return cls(entries, context, [zeros(node) for node in arguments], grads, reqs,
@@ -362,7 +361,7 @@ class Executor:
             allow_up_sizing: arrays may become larger (they are new then, and zero).
             kwargs: new shapes by name.
         """
-        shapes = infer_shape(self._whole, _checked("reshape", kwargs)).variables
+        shapes = infer_shape(self._whole, checked_shapes("reshape", kwargs)).variables
 
         def resized(node: Node, array: NDArray | None) -> NDArray | None:
             shape = shapes[node.name]
@@ -401,50 +400,6 @@ def _split(entries: Sequence[Entry]) -> tuple[list[Node], list[Node]]:
     states = auxiliary(entries)
     known = set(states)
     return [node for node in variables(entries) if node not in known], states
-
-
-def _checked(what: str, shapes: Mapping[str, Any]) -> Mapping[str, Sequence[int]]:
-    for name, shape in shapes.items():
-        if not isinstance(shape, (list, tuple)):
-            raise ArgumentError(f"{what}: {name}: expected a shape, such as (2, 3), got {shape!r}")
-    return shapes
-
-
-def _in_order(what: str, given: Any, names: Sequence[str], optional: bool = False) -> list[Any]:
-    """Arrays in the order of `names`, from a list or a dict."""
-    if isinstance(given, Mapping):
-        missing = [name for name in names if name not in given]
-        if missing and not optional:
-            raise ArgumentValueError(f"bind: {what}: missing {', '.join(missing)}")
-        return _arrays(what, [given.get(name) for name in names], optional)
-    arrays = _arrays(what, given, optional)
-    if len(arrays) != len(names):
-        raise ArgumentValueError(f"bind: {what}: expected {len(names)} arrays "
-                                 f"({', '.join(names)}), got {len(arrays)}")
-    return arrays
-
-
-def _arrays(what: str, given: Any, optional: bool) -> list[Any]:
-    several = isinstance(given, Iterable) and not isinstance(given, NDArray)
-    found = list(given) if several else [given]
-    for each in found:
-        if not isinstance(each, NDArray) and not (optional and each is None):
-            raise ArgumentError(f"bind: {what}: expected NDArrays, in a list or in a dict by name; "
-                                f"got {each!r:.100}")
-    return found
-
-
-def _requests(grad_req: Any, names: Sequence[str]) -> list[str]:
-    if isinstance(grad_req, str):
-        reqs = [grad_req] * len(names)
-    elif isinstance(grad_req, Mapping):
-        reqs = [grad_req.get(name, "null") for name in names]
-    else:
-        reqs = list(grad_req)
-    if len(reqs) != len(names) or any(req not in _REQS for req in reqs):
-        raise ArgumentValueError(f"bind: grad_req: expected one of {_REQS}, for all or one for "
-                                 f"each of {', '.join(names)}; got {grad_req!r}")
-    return reqs
 
 
 def _own(raw: Any, inputs: Sequence[Any]) -> Any:
