@@ -1,4 +1,5 @@
 """Processes of one host: shared segments, the channel over a Unix socket, nothing left behind."""
+import fcntl
 import gc
 import os
 import socket
@@ -115,7 +116,7 @@ def test_an_offset_outside_the_segment_is_refused(pair):
     array = one.arena.array((100_000,), "uint8")
     one.send([array.data])
     pump(one, two)
-    one.sock.sendall(struct.pack("<4sIIIQQ", b"MGCH", 1, 1, 0, (16 << 20) - 5, 10))
+    one.sock.sendall(struct.pack("<4sIIIQQ", b"MGCH", 1, 1, 0, one.arena.sizes[0] - 5, 10))
     with pytest.raises(ChannelError, match="which is not there"):
         two.receive()
 
@@ -131,6 +132,20 @@ def test_a_file_that_could_shrink_is_no_segment():
         map_segment(os.dup(arena.files[0]), 4096)
     with pytest.raises(OSError):
         os.ftruncate(arena.files[0], 1)
+
+
+def test_a_file_longer_than_memory_can_be_is_no_segment():
+    raw, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    channel = Channel(other, None, False)
+    size, file = (1 << 63) - 1, os.memfd_create("x", os.MFD_ALLOW_SEALING)
+    os.ftruncate(file, size)
+    fcntl.fcntl(file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
+    socket.send_fds(raw, [struct.pack("<4sIIIQQ", b"MGCH", 1, 2, 0, 1, size)], [file])
+    with pytest.raises(ChannelError, match="no segment"):
+        channel.receive()
+    raw.close()
+    channel.close()
+    os.close(file)
 
 
 def test_the_end_of_the_other_process_is_seen_at_once(pair):

@@ -349,7 +349,7 @@ class Channel:
                 raise ChannelError("hands over a segment without its descriptor")
             try:
                 self._maps[segment] = map_segment(self._files.popleft(), length, bool(offset))
-            except (MapError, OSError, ValueError) as error:
+            except (MapError, OSError, OverflowError, ValueError) as error:
                 raise ChannelError(f"sent what is no segment ({error})") from None
             return None
         if kind != _SHARED:
