@@ -3,7 +3,17 @@ import numpy as np
 import pytest
 from dist_jobs import Job
 
-from minigluon.kvstore.dist.messages import Ack, Item, KeySpec, Node, Push, Role
+from minigluon.kvstore.dist.messages import (
+    SCHEDULER,
+    Ack,
+    Barrier,
+    BarrierDone,
+    Item,
+    KeySpec,
+    Node,
+    Push,
+    Role,
+)
 from minigluon.kvstore.dist.placement import Placer
 from minigluon.kvstore.dist.requests import Requests
 
@@ -77,6 +87,24 @@ def test_workers_that_push_big_keys_in_opposite_orders_do_not_wait_for_one_anoth
 def test_nor_where_more_is_unanswered_than_a_worker_may_have_under_way():
     with Job(BIG, workers=2, servers=1, env={"KEYS": "2", "ROOM": "4000000"}) as job:
         job.succeed(60)
+
+
+def test_a_request_that_does_not_queue_keeps_its_number_while_others_leave():
+    encoded = {}
+
+    def encode(message):
+        if isinstance(message, Barrier):  # the network thread, just then
+            assert sent(requests) == [push]
+        encoded[type(message)] = message.seq
+        return [b"frame"]
+
+    requests = Requests(encode, window=1500)
+    push = pushed(requests, 1, 0)
+    barrier = requests.make(SCHEDULER, Barrier(0, 1), "", None, None, [])
+    assert (barrier.seq, push.seq) == (encoded[Barrier], encoded[Push])
+    assert sent(requests) == [barrier] and len(requests.under_way()) == 2
+    requests.answered(BarrierDone(encoded[Barrier]))
+    assert barrier.ended and not push.ended
 
 
 def test_requests_about_one_key_keep_their_order():

@@ -6,6 +6,7 @@ them and brings the answers. No socket is known here.
 from __future__ import annotations
 
 import heapq
+import itertools
 import threading
 import time
 from collections import deque
@@ -117,7 +118,7 @@ class Requests:
         self.failed_at = 0.0
         self._making = threading.Lock()
         self._changed = threading.Condition()
-        self._seq = 0
+        self._numbers = itertools.count(1)  # several threads take some
         self._size = 0
         self._flying = 0
         self._pending: dict[int, Pending] = {}
@@ -138,10 +139,10 @@ class Requests:
         `direct` sends it at once, if it can; else the network thread does (`next_out`).
         """
         with self._making:  # numbers must leave in order
-            self._seq += 1
-            frames = self.encode(message.changed(seq=self._seq))
+            seq = next(self._numbers)
+            frames = self.encode(message.changed(seq=seq))
             pending = Pending(
-                node, self._seq, what or type(message).__name__, frames, time.monotonic(), answer,
+                node, seq, what or type(message).__name__, frames, time.monotonic(), answer,
                 failed, buffers, sum(map(len, frames)), place=place,
             )
             with self._changed:
@@ -163,8 +164,7 @@ class Requests:
             answer: for an answer that looks otherwise than native code expects.
         """
         with self._making:
-            self._seq += 1
-            seq = self._seq
+            seq = next(self._numbers)
             pending = Pending(node, seq, what, (), time.monotonic(), answer, failed)
             with self._changed:
                 self._reap()
@@ -199,7 +199,6 @@ class Requests:
         """
         items = getattr(message, "items", ())
         with self._changed:
-            self._seq += 1
             size = sum(item.data.nbytes for item in items if item.data is not None)
             pending = Pending(node, 0, what, (), time.monotonic(), answer, failed, buffers, size)
             if self.failure is None:
@@ -208,7 +207,7 @@ class Requests:
                     priority = min([priority, *before])
                     before.append(priority)
                 self._size += size
-                heapq.heappush(self._queue, (-priority, self._seq, pending, message))
+                heapq.heappush(self._queue, (-priority, next(self._numbers), pending, message))
         return pending
 
     def _release(self) -> None:
@@ -220,9 +219,8 @@ class Requests:
                 before.pop(0)
                 if not before:
                     del self._queued[item.key]
-            self._seq += 1
-            pending.seq = self._seq
-            pending.frames = self.encode(message.changed(seq=self._seq))
+            pending.seq = next(self._numbers)
+            pending.frames = self.encode(message.changed(seq=pending.seq))
             self._pending[pending.seq] = pending
             pending.flying = max(1, pending.size)
             self._flying += pending.flying
