@@ -89,6 +89,24 @@ def test_nor_where_more_is_unanswered_than_a_worker_may_have_under_way():
         job.succeed(60)
 
 
+HELD_BACK = """
+kv = mx.kv.create("dist_sync")
+kv.init(["big", "small"], [nd.zeros((1024, 2048)), nd.zeros(5)])
+big, small = nd.ones((1024, 2048)), nd.full(5, kv.rank + 1)
+kv.push(["big", "small"], [big, small], priority=[0, -1])
+big[:], small[:] = -1, -1
+outs = [nd.empty(each.shape) for each in (big, small)]
+kv.pull(["big", "small"], out=outs, priority=[0, -1])
+assert outs[1].asnumpy().tolist() == [3] * 5, outs[1]
+assert (outs[0] == 2).min().asscalar() == 1
+"""
+
+
+def test_a_push_that_is_held_back_takes_small_values_as_they_are_at_the_call():
+    with Job(HELD_BACK, workers=2, servers=1, env={"DMLC_PS_VAN_TYPE": "p3"}) as job:
+        job.succeed(40)
+
+
 def test_a_request_that_does_not_queue_keeps_its_number_while_others_leave():
     encoded = {}
 

@@ -96,6 +96,8 @@ def batches(
                     kept = buffer.view(item.dtype).reshape(item.shape)
                     np.copyto(kept, numbers)
                     numbers = kept
+                elif copy is not None and not limit and key not in own:
+                    numbers = numbers.copy()  # encoding copies it, too late: P3 holds it back
                 item = Item(
                     item.key, item.part, item.start, item.stop, item.dtype, item.shape, numbers,
                     codec,
