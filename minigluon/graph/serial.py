@@ -111,7 +111,7 @@ def from_json(text: str) -> list[Entry]:
     """
     try:
         graph = json.loads(text)
-        rows, heads, notes = graph["nodes"], graph["heads"], graph.get("attrs", {})
+        rows, heads, notes = graph["nodes"], graph["heads"], graph.get("attrs") or {}
         # which MXNet wrote the graph; files from before 0.9 do not say it
         old = int(notes.get("mxnet_version", ("int", 0))[1]) < _FULL_INPUTS
     except (ValueError, LookupError, TypeError) as error:
@@ -155,7 +155,7 @@ _OF_MATRICES = ("_linalg_det", "_linalg_slogdet")
 
 def _translated(row: Mapping[str, Any], inputs: list[Entry], shaped: bool) -> list[Entry] | None:
     """The outputs of an operator of MXNet's np, composed of ours; None: it is no such operator."""
-    name, texts = row["op"], row.get("attrs", {})
+    name, texts = row["op"], row.get("attrs") or {}
     theirs = (name.startswith("_np") and name not in registry) or (
         name == "_npi_einsum" and "optimize" in texts) or (shaped and name in _OF_MATRICES)
     if not theirs or not _translator:
@@ -183,7 +183,8 @@ def _pairs(references: Iterable[Sequence[int]]) -> list[tuple[int, int]]:
 
 def _node(row: Mapping[str, Any], inputs: list[Entry]) -> Node:
     # files from before 0.9 have an operator's own in "param", the user's in "attr"
-    texts = {**row.get("param", {}), **row.get("attr", {}), **row.get("attrs", {})}
+    texts = {name: text for key in ("param", "attr", "attrs")
+             for name, text in (row.get(key) or {}).items()}
     if row["op"] == "null":
         return Node(None, row["name"], extra_attrs=user_attrs(texts))
     op = registry.get(row["op"])

@@ -149,6 +149,15 @@ def test_old_file():
     assert sym.load_json(net.tojson()).tojson() == net.tojson()
 
 
+def test_attributes_may_be_null():
+    graph = json.loads(to_json([F.relu(var("x"))]))
+    graph["attrs"] = None
+    for row in graph["nodes"]:
+        row["attrs"] = None
+    [entry] = from_json(json.dumps(graph))
+    assert entry.node.name == graph["nodes"][-1]["name"]
+
+
 def test_a_node_that_is_not_there():
     with pytest.raises(ArgumentValueError, match="a node that is not among the 6 nodes"):
         sym.load_json(OLD.replace('"heads": [[5, 0]]', '"heads": [[9, 0]]'))
