@@ -100,10 +100,12 @@ class Programs {
     asked.results = var_of(results.ptr());
     for (std::size_t i = 0; i < count; ++i) {
       PyObject* var = variable_of(items[i]);
+      const bool coming = var_of(var)->writing();
+      if (coming && !engine().orphan(*var_of(var)).empty()) return nb::none();  // cut off by a fork
       if (var_of(var)->marked()) return nb::none();  // has an error to tell
       const bool written =
           std::find(written_.begin(), written_.end(), static_cast<int>(i)) != written_.end();
-      if (!written && var_of(var)->writing()) {
+      if (!written && coming) {
         asked.late.emplace_back(var_of(var), i);
       } else {
         (written ? asked.writes : asked.reads).push_back(var_of(var));

@@ -67,10 +67,13 @@ struct PyProgram::Queued {
 // Some calls of a queued run, one after the other.
 struct PyProgram::Piece : Work {
   FaultPtr run() override {
+    // Somebody may have seen it meanwhile, so that it stops nothing any more.
+    if (before && before->fault()) return before->fault();
     whole->run(first, end);
     return nullptr;
   }
   std::shared_ptr<Queued> whole;
+  ItemPtr before;  // the piece before this one; null: this is the first
   std::size_t first = 0, end = 0;
 };
 
@@ -140,21 +143,24 @@ PyObject* PyProgram::queue(PyObject* const* inputs, PyObject* device, Ahead& ask
 void PyProgram::push(std::shared_ptr<Queued> work, const Ahead& asked, PushOptions options) const {
   std::vector<Share> shares = shares_of(asked);
   const std::string what = options.what, of = " of " + std::to_string(shares.size()) + ")";
-  VarPtr before;
+  VarPtr order;
+  ItemPtr before;
   for (std::size_t i = 0; i < shares.size(); ++i) {
     const bool last = i + 1 == shares.size();
     if (shares.size() > 1) options.what = what + " (" + std::to_string(i + 1) + of;
     auto piece = std::make_unique<Piece>();
     piece->whole = work;
+    piece->before = std::move(before);
     piece->first = shares[i].first;
     piece->end = last ? program_.calls.size() : shares[i + 1].first;
     std::vector<VarPtr> reads = std::move(shares[i].reads), writes = asked.writes;
     if (i == 0) reads.insert(reads.end(), asked.reads.begin(), asked.reads.end());
-    if (before) reads.push_back(before);
+    if (order) reads.push_back(order);
     if (!last) {
-      before = std::make_shared<Var>();
-      writes.push_back(before);
-      engine().push(std::move(piece), std::move(reads), std::move(writes), {0, 0, 0, options.what});
+      order = std::make_shared<Var>();
+      writes.push_back(order);
+      before = engine().push(std::move(piece), std::move(reads), std::move(writes),
+                             {0, 0, 0, options.what});
       continue;
     }
     reads.insert(reads.end(), asked.reads.begin(), asked.reads.end());

@@ -401,6 +401,16 @@ def test_the_profiler_sees_graphs_at_their_place():
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_computes_nothing_from_what_was_pending():
+    net, x = dense(), numbers(5, 6)
+    expected = eager(net, x)
+    ticket = engine.begin([x._variable()], "the batch from afar")
+    assert "the batch from afar" in in_child(lambda: str(net(x).asnumpy()))
+    ticket.done()
+    np.testing.assert_array_equal(net(x).asnumpy(), expected)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_data_loader_workers_fork_while_graphs_are_queued():
     net, x = dense(), numbers(5, 6)
     expected = eager(net, x)
@@ -531,6 +541,28 @@ def test_weights_that_do_not_come_fail_what_needs_them_once(traced):
         out.wait_to_read()
     nd.waitall()  # nobody is told twice
     net[4].weight.set_data(nd.array(weight._data))
+    np.testing.assert_array_equal(net(x).asnumpy(), expected)
+
+
+@pytest.mark.parametrize("lost", [0, 3])
+def test_a_part_stops_those_behind_it_also_where_its_error_was_seen_before_they_begin(traced, lost):
+    net, x = three_layers(), numbers(4, 6)
+    expected = eager(net, x)
+    weight, last = net[lost].weight.data(), net[4].weight.data()
+    tickets = coming(weight), coming(last)
+    native.core.engine.spans()
+    out = net(x)
+    if lost:
+        parts_run(1)
+    tickets[0].fail(OSError("no weights"))
+    assert parts_run(1) == [f"a compiled graph ({'2 of 3' if lost else '1 of 2'})"]
+    with pytest.raises(OSError, match="no weights"):
+        weight.wait_to_read()
+    out._data[...] = 7
+    tickets[1].done()
+    nd.waitall()  # nobody is told twice
+    assert (out._data == 7).all()  # and nothing was computed from what is not there
+    net[lost].weight.set_data(nd.array(weight._data))
     np.testing.assert_array_equal(net(x).asnumpy(), expected)
 
 
