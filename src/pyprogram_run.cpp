@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "away.h"
 #include "pystep.h"
 #include "random.h"
 
@@ -12,9 +13,8 @@ PyObject* PyProgram::run(PyObject* const* inputs, PyObject* device, const Target
   const auto self = std::this_thread::get_id();
   if (owner_.load() == self) Py_RETURN_NONE;
   if (!running_.try_lock()) {
-    PyThreadState* saved = PyEval_SaveThread();
+    Away away;
     running_.lock();
-    PyEval_RestoreThread(saved);
   }
   owner_.store(self);
   PyObject* results = nullptr;
@@ -69,7 +69,7 @@ PyObject* PyProgram::locked_run(PyObject* const* inputs, PyObject* device, const
   } catch (const std::exception& error) {
     failed = error.what();
   }
-  PyEval_RestoreThread(thread_);
+  come_back(thread_);
   if (!failed.empty()) {
     PyErr_SetString(PyExc_RuntimeError, failed.c_str());
     return nullptr;
@@ -156,14 +156,14 @@ PyObject* PyProgram::array_of(int index) {
 }
 
 bool PyProgram::callback(const Call& call, void** pointers) {
-  PyEval_RestoreThread(thread_);
+  come_back(thread_);
   const bool well = python(call, pointers);
   thread_ = PyEval_SaveThread();
   return well;
 }
 
 void PyProgram::release(const std::vector<int>& slots) {
-  PyEval_RestoreThread(thread_);
+  come_back(thread_);
   for (int slot : slots) Py_CLEAR(objects_[slot]);
   thread_ = PyEval_SaveThread();
 }

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <string>
 
+#include "away.h"
 #include "pool.h"
 
 namespace mg {
@@ -23,7 +24,7 @@ struct PyStep {
   // The GIL is held, and let go where the work is worth it.
   void run(void** from, void** to) {
     if (!running.try_lock()) {
-      nanobind::gil_scoped_release release;
+      Away away;
       running.lock();
     }
     std::lock_guard<std::mutex> hold(running, std::adopt_lock);
@@ -40,7 +41,7 @@ struct PyStep {
       step->run(from, to, scratch.data());
       return;
     }
-    nanobind::gil_scoped_release release;
+    Away away;
     step->run(from, to, scratch.data());
   }
 

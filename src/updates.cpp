@@ -11,6 +11,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "away.h"
 #include "eager/eager.h"
 #include "engine/ahead.h"
 #include "kernels/update.h"
@@ -147,7 +148,7 @@ class Updates {
     }
     busy_ = true;
     {
-      nb::gil_scoped_release release;
+      Away away;
       plan_.run();
     }
     busy_ = false;

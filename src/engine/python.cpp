@@ -5,12 +5,11 @@
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <pthread.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <limits>
-#include <new>
-#include <shared_mutex>
+
+#include "away.h"
 
 namespace nb = nanobind;
 
@@ -120,29 +119,6 @@ std::shared_ptr<Bringer> bringer() {
   return the_bringer();
 }
 
-// Shared by threads on their way back to Python; alone, who ends the interpreter forbids it.
-std::shared_mutex way_back;
-std::thread::id last;  // that one: after this nobody else gets back
-
-// Without the GIL. A thread that waits when the interpreter ends stays away from it for good: where
-// such a thread asks for the GIL Python unwinds it, which from here would end the whole process.
-class Away {
- public:
-  Away() : state_(PyEval_SaveThread()) {}
-  Away(const Away&) = delete;
-  ~Away() {
-    std::shared_lock<std::shared_mutex> hold(way_back);
-    if (last != std::thread::id() && last != std::this_thread::get_id()) {
-      hold.unlock();
-      for (;;) ::pause();
-    }
-    PyEval_RestoreThread(state_);
-  }
-
- private:
-  PyThreadState* const state_;
-};
-
 // Wait without the GIL, in pieces between which signals get through; false: too long.
 template <class Wait>
 bool wait_for(Wait wait) {
@@ -243,7 +219,7 @@ void push(nb::object fn, nb::handle reads, nb::handle writes, int priority,
   ItemPtr item;
   const bool inline_ = engine().threads() == 0;
   {
-    nb::gil_scoped_release release;
+    Away away;
     item = engine().push(std::move(work), std::move(read), std::move(written), options);
   }
   if (inline_ && alone) see(item->fault());
@@ -305,7 +281,7 @@ void wait_all() {
 }
 
 void set_threads(int threads) {
-  nb::gil_scoped_release release;
+  Away away;
   engine().stop();
   engine().restart(threads);
 }
@@ -409,15 +385,13 @@ void enter_engine(PyObject* raw_module) {
     return made;
   }, "(what, begin, end, whether a thread of the engine did it) of items while traced; in ns.");
   m.def("pause", [] {
-    nb::gil_scoped_release release;
+    Away away;
     engine().pause();
   });
   m.def("resume", [] { engine().resume(); });
   m.def("stop", [] {
-    nb::gil_scoped_release release;
+    Away away;
     engine().stop();
-    std::lock_guard<std::shared_mutex> hold(way_back);
-    last = std::this_thread::get_id();
   });
   m.def("setup", [](nb::object forked, nb::object timeout, nb::object seconds) {
     put(raise_forked, std::move(forked));
@@ -430,7 +404,6 @@ void enter_engine(PyObject* raw_module) {
                  [] {
                    bringer_mutex.unlock();
                    buried().mutex.unlock();
-                   new (&way_back) std::shared_mutex;  // others may have held it
                    engine().after_fork_in_child();
                  });
 }

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "../away.h"
 #include "../kernels/sets.h"
 
 namespace nb = nanobind;
@@ -46,7 +47,7 @@ void quantize(int kind, nb::handle grad, nb::handle residual, nb::handle packed,
   const float* from = static_cast<const float*>(PyArray_DATA(g));
   float* rest = static_cast<float*>(PyArray_DATA(r));
   void* to = PyArray_DATA(p);
-  nb::gil_scoped_release free;
+  Away away;
   if (kind == kTwoBit) {
     MG_PICK(quantize_two)(from, rest, static_cast<uint32_t*>(to), threshold, size);
   } else {
@@ -145,7 +146,7 @@ bool merge(nb::handle out, nb::list pieces, const std::vector<int>& kinds,
   if (found.empty() || !PyArray_ISWRITEABLE(to) || (packed && type != NPY_FLOAT)) return false;
   void* data = PyArray_DATA(to);
   const int known = dtype_of(type);
-  nb::gil_scoped_release free;
+  Away away;
   if (packed) {
     merge_packed(found, static_cast<float*>(data), size);
     return true;
@@ -186,7 +187,7 @@ bool copy_pieces(nb::handle whole, nb::list pieces, bool out) {
   }
   if (sum != PyArray_NBYTES(flat)) return false;
   char* at = static_cast<char*>(PyArray_DATA(flat));
-  nb::gil_scoped_release free;
+  Away away;
   for (auto [data, size] : places) {
     if (out) {
       std::memcpy(data, at, size);

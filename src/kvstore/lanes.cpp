@@ -20,6 +20,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "../away.h"
 #include "../engine/python.h"
 #include "../numpy.h"
 
@@ -162,7 +163,7 @@ class Lanes : public Bringer, public std::enable_shared_from_this<Lanes> {
   // Take the answers that have come (while held); whether there is something else to be read.
   bool take(int descriptor) {
     if (waiting_ == 0) return true;  // nothing that comes is for here: the GIL stays where it is
-    nb::gil_scoped_release release;
+    Away away;
     End* end = find(descriptor);
     return end == nullptr || !end->clean || take(*end);
   }
@@ -201,7 +202,7 @@ class Lanes : public Bringer, public std::enable_shared_from_this<Lanes> {
       if (::write(lanes.nudge_, &one, sizeof one) < 0 && errno != EAGAIN) {
         throw std::runtime_error("lanes: eventfd");
       }
-      nb::gil_scoped_release release;
+      Away away;
       lanes.reading_.lock();
       --lanes.asked_;
     }

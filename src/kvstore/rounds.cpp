@@ -17,6 +17,7 @@
 #include <cerrno>
 #include <chrono>
 
+#include "../away.h"
 #include "../numpy.h"
 
 namespace nb = nanobind;
@@ -81,7 +82,7 @@ class Rounds {
 
   // Do rounds as they come, so many seconds at most, until something else comes: then true.
   bool turn(double seconds) {
-    nb::gil_scoped_release release;
+    Away away;
     const auto until = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                           std::chrono::duration<double>(seconds));
     std::array<epoll_event, 64> events;

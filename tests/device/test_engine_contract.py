@@ -423,6 +423,36 @@ def test_threads_may_wait_when_the_interpreter_ends(native_core):
     assert (done.returncode, done.stdout, done.stderr) == (0, "end of script\n", "")
 
 
+COMPUTING = """
+import functools
+import threading
+import time
+import minigluon as mx
+from minigluon.device import engine
+from minigluon.gluon import nn
+engine.set_workers(0)
+x, net = mx.nd.ones((1800, 1800)), nn.Dense(1800, in_units=1800)
+net.initialize()
+net.hybridize()
+net(x)
+
+class Last:
+    def __del__(self, rest=time.sleep):
+        rest(0.6)  # stands for an interpreter that takes long to end: who computes comes back
+
+last = Last()
+threading.Thread(target=WORK, args=(x,), daemon=True).start()
+print("end of script")
+"""
+
+
+@pytest.mark.parametrize("work", ["functools.partial(mx.nd.dot, x)", "net"])
+def test_threads_may_compute_when_the_interpreter_ends(work):
+    done = subprocess.run([sys.executable, "-c", COMPUTING.replace("WORK", work)], timeout=LONG,
+                          capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "end of script\n", "")
+
+
 def test_the_engine_is_chosen_by_the_environment():
     code = "from minigluon.device import engine; print(engine.workers())"
 
