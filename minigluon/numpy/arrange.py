@@ -10,7 +10,7 @@ from ..base import ArgumentError, ArgumentValueError, ShapeError
 from ..ndarray import NDArray
 from ..symbol import Symbol
 from .array import array, face, lower, ndarray, shape_of
-from .elementwise import binary, common, into, lifted
+from .elementwise import binary, common, into, lifted, plain
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {}
 
@@ -35,7 +35,7 @@ def _plain(value: Any) -> Any:
         value = value.astype("int64").tolist()
     if isinstance(value, (list, tuple)):
         return tuple(_plain(each) for each in value)
-    return value.item() if isinstance(value, onp.generic) else value
+    return plain(value)
 
 
 def _mover(name: str, first: str, *parameters: str) -> None:

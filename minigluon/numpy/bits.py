@@ -9,7 +9,7 @@ from ..base import DTypeError
 from ..ndarray import NDArray
 from ..symbol import Symbol
 from .array import array, face, ndarray
-from .elementwise import NUMBERS, Function, into, lifted, named, plain
+from .elementwise import NUMBERS, Function, beside, into, lifted, named
 
 FUNCTIONS: dict[str, Function] = {}
 
@@ -38,10 +38,7 @@ def _whole_pair(name: str, x1: Any, x2: Any) -> tuple[Any, Any]:
     """Both as arrays of one type, or as Symbols; a number takes the type of the other."""
     like = x2 if isinstance(x1, NUMBERS) else x1
     if isinstance(x1, Symbol) or isinstance(x2, Symbol):
-        F = face(x1, x2)
-        first, second = (x if isinstance(x, Symbol) else
-                         F._plus_scalar(F.zeros_like(like), scalar=plain(x)) for x in (x1, x2))
-        return first, second
+        return beside(x1, like), beside(x2, like)
     kind = _whole(name, like)._data.dtype
     found = []
     for x in (x1, x2):
@@ -93,4 +90,3 @@ def _attach_bits(name: str) -> None:
     for side in ("", "r"):
         setattr(ndarray, f"__{side}{name}__", method)
     setattr(ndarray, f"__i{name}__", inplace)
-

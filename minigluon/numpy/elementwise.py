@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as onp
 
-from .. import tape
+from .. import symbol, tape
 from ..base import ArgumentError, ArgumentValueError, DTypeError, ShapeError
 from ..ndarray import NDArray
 from ..ops import BINARY
@@ -156,6 +156,12 @@ def plain(number: Any) -> Any:
     return number.item() if isinstance(number, onp.generic) else number
 
 
+def beside(x: Any, like: Any) -> Any:
+    """The Symbol `x`; a number becomes one of the shape and type of the Symbol `like`."""
+    F: Any = symbol
+    return x if isinstance(x, Symbol) else F._plus_scalar(F.zeros_like(like), scalar=plain(x))
+
+
 def _for_number(word: str, x: Any, number: Any) -> Any:
     """`x` with elements that can be computed with this number."""
     if word == "divide" or isinstance(number, (float, onp.floating)):
@@ -232,10 +238,8 @@ def _both(x1: Any, x2: Any) -> tuple[Any, Any]:
         first, second = (array(x, kind) if isinstance(x, NUMBERS) else x.astype(kind, copy=False)
                          for x in floats)
         return first, second
-    F, like = face(like), floating(like)
-    first, second = (floating(x) if isinstance(x, Symbol) else
-                     F._plus_scalar(F.zeros_like(like), scalar=plain(x)) for x in (x1, x2))
-    return first, second
+    like = floating(like)
+    return floating(beside(x1, like)), floating(beside(x2, like))
 
 
 @_enter
@@ -356,8 +360,7 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Any:
         x, y = _branches(condition, x, y)
     else:
         like = x if isinstance(x, Symbol) else y if isinstance(y, Symbol) else condition
-        x, y = (each if isinstance(each, Symbol) else
-                F._plus_scalar(F.zeros_like(like), scalar=plain(each)) for each in (x, y))
+        x, y = beside(x, like), beside(y, like)
     return F._npi_where(condition, x, y)
 
 
