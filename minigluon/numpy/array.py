@@ -85,21 +85,8 @@ class ndarray(NDArray):
         """One element as a Python number: the only one, or the one at `place`."""
         return self.asnumpy().item(*place)
 
-    def _alone(self) -> Any:
-        if self.size != 1:
-            raise ArgumentError(f"only an array of one element is a number, got shape {self.shape}")
-        return self.item()
-
-    def __float__(self) -> float:
-        return float(self._alone())
-
-    def __int__(self) -> int:
-        return int(self._alone())
-
     def __index__(self) -> int:
-        if self.size != 1:
-            raise ArgumentError("only an array of one element is an index, got shape "
-                                f"{self.shape}")
+        self._number("index")  # TypeError, where an nd.NDArray gives ValueError
         return super().__index__()
 
     def as_nd_ndarray(self) -> NDArray:
