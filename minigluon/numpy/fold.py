@@ -85,20 +85,19 @@ def _begun(target: str, found: Any, initial: Any) -> Any:
     return found if initial is None else binary(_WORDS[target], found, initial)
 
 
-def _options(name: str, out: Any, keepdims: Any, initial: Any, where: Any) -> tuple[Any, Any, Any]:
-    """out, keepdims and initial; MXNet's functions take keepdims by place where NumPy's take out.
-    """
+def _options(name: str, out: Any, keepdims: Any, where: Any = None) -> tuple[Any, bool]:
+    """out and keepdims; MXNet's functions take keepdims by place where NumPy's take out."""
     if where is not None and where is not True:
         raise NotImplementedError(f"np.{name}: where=: not built; use np.where")
     if isinstance(out, bool):
         keepdims, out = out, keepdims or None
-    return out, bool(keepdims), initial
+    return out, bool(keepdims)
 
 
 def _reduction(name: str, target: str, smooth: bool, words: str) -> None:
     def function(a: Any, axis: Any = None, dtype: Any = None, out: Any = None,
                  keepdims: bool = False, initial: Any = None, where: Any = None) -> Any:
-        out, keepdims, initial = _options(name, out, keepdims, initial, where)
+        out, keepdims = _options(name, out, keepdims, where)
         a = lifted(a)
         if dtype is not None:
             a = a.astype(dtype_name(dtype))
@@ -132,7 +131,7 @@ FUNCTIONS["product"] = FUNCTIONS["prod"]
 def _extreme(name: str, target: str, words: str) -> None:
     def function(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False,
                  initial: Any = None, where: Any = None) -> Any:
-        out, keepdims, initial = _options(name, out, keepdims, initial, where)
+        out, keepdims = _options(name, out, keepdims, where)
         return into(out, _fold(name, target, lifted(a), axis, keepdims, initial))
 
     function.__name__ = function.__qualname__ = name
@@ -148,7 +147,7 @@ for _name, _target, _words in (("max", "max", "Largest value"), ("amax", "max", 
 
 def _truth(name: str, target: str, words: str) -> None:
     def function(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
-        out, keepdims, _ = _options(name, out, keepdims, None, None)
+        out, keepdims = _options(name, out, keepdims)
         a = ELEMENTWISE["not_equal"](lifted(a), 0)
         if isinstance(a, Symbol):
             return _fold(name, target, numeric(a), axis, keepdims).astype("bool")
