@@ -40,12 +40,9 @@ def _pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 
     return np.pad(x, pad_width, mode, **more)
 
 
-def _cut(name: str) -> Callable[..., Any]:
-    def function(x: Any, indices: Any = (), sections: int = 0, axis: int = 0) -> Any:
-        # MXNet counts the beginning of the first part among the places
-        return np.split(x, sections or tuple(indices)[1:], axis)
-
-    return function
+def _cut(x: Any, indices: Any = (), sections: int = 0, axis: int = 0) -> Any:
+    # MXNet counts the beginning of the first part among the places
+    return np.split(x, sections or tuple(indices)[1:], axis)
 
 
 def _norm(x: Any, ord: Any = 2, axis: Any = None, keepdims: bool = False, flag: int = 0) -> Any:
@@ -54,7 +51,7 @@ def _norm(x: Any, ord: Any = 2, axis: Any = None, keepdims: bool = False, flag: 
 
 
 _ODD: dict[str, Callable[..., Any]] = {
-    "pad": _pad, "hsplit": _cut("hsplit"), "dsplit": _cut("dsplit"), "norm": _norm,
+    "pad": _pad, "hsplit": _cut, "dsplit": _cut, "norm": _norm,
     "identity": lambda shape, dtype=None: np.identity(shape[0], dtype),
     "tensordot": lambda a, b, a_axes_summed, b_axes_summed: np.tensordot(
         a, b, (tuple(a_axes_summed), tuple(b_axes_summed))),
