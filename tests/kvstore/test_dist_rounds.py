@@ -35,6 +35,33 @@ def ends():
     return Channel(one, None, False), Channel(two, None, True)
 
 
+class Line:
+    """A native lane of a worker: a call sends `sent`, an answer fills `target`."""
+
+    def __init__(self, sent):
+        self.far, self.near = ends()
+        self.epoll = select.epoll()
+        self.file = self.near.sock.fileno()
+        self.epoll.register(self.file, select.EPOLLIN)
+        self.lanes = core.kv_lanes(self.epoll.fileno(), NUMBER_AT)
+        self.lanes.add(self.file)
+        self.sent, self.target = sent, nd.zeros(sent.shape)
+        self.asked = form_of(frames(PushPull, 0, 0, sent))
+        self.reply = form_of(frames(Values, 0, 0, sent))
+
+    def call(self, seq):
+        ticket = begin([self.target._variable()], "an answer")
+        self.lanes.call(self.file, seq, *self.asked, [self.sent], *self.reply,
+                        [self.target._data], ticket)
+        return ticket
+
+    def close(self):
+        self.lanes.remove(self.file)
+        self.epoll.close()
+        for end in (self.far, self.near):
+            end.close()
+
+
 def heard(channel):
     return [decode(found).message for found, _ in channel.receive()]
 
@@ -158,19 +185,8 @@ def test_values_and_messages_that_do_not_fit_are_refused(table):
 
 @native
 def test_whoever_waits_reads_the_answer_itself():
-    far, near = ends()
-    epoll = select.epoll()
-    epoll.register(near.sock.fileno(), select.EPOLLIN)
-    lanes = core.kv_lanes(epoll.fileno(), NUMBER_AT)
-    lanes.add(near.sock.fileno())
-    target, sent = nd.zeros((6,)), np.arange(6, dtype=np.float32)
-    asked = form_of(frames(PushPull, 0, 0, sent))
-    reply = form_of(frames(Values, 0, 0, sent))
-
-    def call(seq):
-        ticket = begin([target._variable()], "an answer")
-        lanes.call(near.sock.fileno(), seq, *asked, [sent], *reply, [target._data], ticket)
-        return ticket
+    line = Line(np.arange(6, dtype=np.float32))
+    far, lanes, target = line.far, line.lanes, line.target
 
     def answers():
         while not (found := heard(far)):
@@ -178,37 +194,28 @@ def test_whoever_waits_reads_the_answer_itself():
         far.send(frames(Values, 0, found[0].seq, found[0].items[0].data * 2))
 
     thread = threading.Thread(target=answers)
-    call(5)
+    line.call(5)
     thread.start()
     assert target.asnumpy().tolist() == [0, 2, 4, 6, 8, 10]   # nobody else reads that socket
     thread.join()
     assert lanes.finished() == [5] and lanes.finished() == []
     # while somebody holds the right to read, others do not
-    ticket = call(6)
-    assert lanes.hold() and not lanes.take(near.sock.fileno())
+    ticket = line.call(6)
+    assert lanes.hold() and not lanes.take(line.file)
     far.send(frames(Values, 0, 6, np.ones(7, np.float32)))
-    assert lanes.take(near.sock.fileno())                       # another answer: Python's
-    (found,) = heard(near)
+    assert lanes.take(line.file)                                # another answer: Python's
+    (found,) = heard(line.near)
     lanes.let_go()
     lanes.forget(6)
     ticket.done()
     assert found.seq == 6 and lanes.finished() == []
-    lanes.remove(near.sock.fileno())
-    epoll.close()
-    for end in (far, near):
-        end.close()
+    line.close()
 
 
 @native
 def test_an_answer_is_told_of_only_when_its_numbers_are_in_place():
-    far, near = ends()
-    epoll = select.epoll()
-    epoll.register(near.sock.fileno(), select.EPOLLIN)
-    lanes = core.kv_lanes(epoll.fileno(), NUMBER_AT)
-    lanes.add(near.sock.fileno())
-    target, sent = nd.zeros((4000,)), np.ones(4000, np.float32)
-    asked = form_of(frames(PushPull, 0, 0, sent))
-    reply = form_of(frames(Values, 0, 0, sent))
+    line = Line(np.ones(4000, np.float32))
+    target = line.target
     waits = queue.SimpleQueue()
 
     def reads():
@@ -219,20 +226,16 @@ def test_an_answer_is_told_of_only_when_its_numbers_are_in_place():
     thread.start()
     early = 0
     for seq in range(1, 2001):
-        ticket = begin([target._variable()], "an answer")
-        lanes.call(near.sock.fileno(), seq, *asked, [sent], *reply, [target._data], ticket)
+        line.call(seq)
         waits.put(True)
-        far.send(frames(Values, 0, seq, sent * seq))
-        while not lanes.finished():   # after that nobody keeps the arrays
+        line.far.send(frames(Values, 0, seq, line.sent * seq))
+        while not line.lanes.finished():   # after that nobody keeps the arrays
             continue
         early += target._data[-1] != seq
-        heard(far)
+        heard(line.far)
     waits.put(False)
     thread.join()
-    lanes.remove(near.sock.fileno())
-    epoll.close()
-    for end in (far, near):
-        end.close()
+    line.close()
     assert not early
 
 
