@@ -65,14 +65,7 @@ PyProgram::PyProgram(nb::list slots, nb::list calls, std::vector<int> returned,
   objects_.resize(program_.slots.size());
   pointers_.resize(program_.slots.size() + 1);
   may_wait_ = callbacks_.empty() && lie_apart();
-  first_call_.assign(program_.slots.size(), program_.calls.size());
-  for (std::size_t at = program_.calls.size(); at-- > 0;) {
-    for (const auto* used : {&program_.calls[at].in, &program_.calls[at].out}) {
-      for (int slot : *used) {
-        if (slot >= 0) first_call_[static_cast<std::size_t>(program_.root(slot))] = at;
-      }
-    }
-  }
+  find_needed();
   ready_.resize(program_.calls.size());
   for (std::size_t i = 0; i < program_.returned.size(); ++i) {
     const int root = program_.root(program_.returned[i]);
@@ -143,6 +136,25 @@ void PyProgram::find_kept() {
     }
     kept_at_[slot] = static_cast<int64_t>(kept_bytes_);
     kept_bytes_ += static_cast<std::size_t>((bytes + 63) / 64 * 64);
+  }
+}
+
+void PyProgram::find_needed() {
+  std::vector<std::size_t> first_call(program_.slots.size(), program_.calls.size());
+  for (std::size_t at = program_.calls.size(); at-- > 0;) {
+    for (const auto* used : {&program_.calls[at].in, &program_.calls[at].out}) {
+      for (int slot : *used) {
+        if (slot >= 0) first_call[static_cast<std::size_t>(program_.root(slot))] = at;
+      }
+    }
+  }
+  for (std::size_t i = 0; i < program_.slots.size(); ++i) {
+    const Slot& slot = program_.slots[i];
+    if (slot.place != Place::input) continue;
+    const auto number = static_cast<std::size_t>(slot.where);
+    if (number >= needed_.size()) needed_.resize(number + 1, {program_.calls.size(), 0});
+    needed_[number].first = std::min(needed_[number].first, first_call[i]);
+    needed_[number].bytes = slot.desc.bytes();
   }
 }
 

@@ -65,6 +65,9 @@ class PyProgram : Host {
   // block where it is worth it.
   void find_kept();
 
+  // Which call needs each input first.
+  void find_needed();
+
   // Where the block begins that the spent inputs share.
   char* kept_base(PyObject* const* inputs) const;
 
@@ -130,7 +133,11 @@ class PyProgram : Host {
   bool may_wait_ = false;  // a run needs no Python once its arrays are there
   static constexpr int64_t kShares = 16;  // at most so many shares of the bytes that are late
   std::vector<std::vector<int>> ready_;  // the results that are there after each call
-  std::vector<std::size_t> first_call_;  // of each slot: the first call that uses its memory
+  struct Needed {
+    std::size_t first;  // call that uses it
+    int64_t bytes;
+  };
+  std::vector<Needed> needed_;  // of each input
   Early* early_ = nullptr;               // who is told of it in this run
   static constexpr int kMeasured = 3;  // runs before one is queued
   std::atomic<int> runs_{0};

@@ -154,20 +154,16 @@ void PyProgram::push(std::shared_ptr<Queued> work, const Ahead& asked, PushOptio
     piece->first = shares[i].first;
     piece->end = last ? program_.calls.size() : shares[i + 1].first;
     std::vector<VarPtr> reads = std::move(shares[i].reads), writes = asked.writes;
-    if (i == 0) reads.insert(reads.end(), asked.reads.begin(), asked.reads.end());
+    if (i == 0 || last) reads.insert(reads.end(), asked.reads.begin(), asked.reads.end());
     if (order) reads.push_back(order);
-    if (!last) {
-      order = std::make_shared<Var>();
-      writes.push_back(order);
-      before = engine().push(std::move(piece), std::move(reads), std::move(writes),
-                             {0, 0, 0, options.what});
-      continue;
+    if (last) {
+      for (const auto& [var, input] : asked.late) reads.push_back(var);
+      work.reset();
     }
-    reads.insert(reads.end(), asked.reads.begin(), asked.reads.end());
-    for (const auto& [var, input] : asked.late) reads.push_back(var);
-    writes.push_back(asked.results);
-    work.reset();
-    engine().push(std::move(piece), std::move(reads), std::move(writes), options);
+    order = last ? asked.results : std::make_shared<Var>();
+    writes.push_back(order);
+    before = engine().push(std::move(piece), std::move(reads), std::move(writes),
+                           last ? options : PushOptions{0, 0, 0, options.what});
   }
 }
 
@@ -180,20 +176,17 @@ std::vector<PyProgram::Share> PyProgram::shares_of(const Ahead& asked) const {
   std::vector<Late> late;
   int64_t bytes = 0;
   for (const auto& [var, input] : asked.late) {
-    for (std::size_t i = 0; i < program_.slots.size(); ++i) {
-      const Slot& slot = program_.slots[i];
-      if (slot.place != Place::input || slot.where != static_cast<int64_t>(input)) continue;
-      late.push_back({first_call_[i], slot.desc.bytes(), var});
-      bytes += slot.desc.bytes();
+    if (input >= needed_.size() || needed_[input].first >= program_.calls.size()) {
+      continue;  // no call needs it: the last piece reads it
     }
+    late.push_back({needed_[input].first, needed_[input].bytes, var});
+    bytes += needed_[input].bytes;
   }
   std::stable_sort(late.begin(), late.end(),
                    [](const Late& a, const Late& b) { return a.first < b.first; });
   std::vector<Share> shares(1);
   int64_t gathered = 0;
   for (const Late& each : late) {
-    const bool unused = each.first >= program_.calls.size();
-    if (unused) continue;  // the last piece reads it
     if (each.first > shares.back().first && (shares.back().reads.empty() ||
                                              gathered * kShares >= bytes)) {
       shares.push_back({each.first, {}});
