@@ -166,22 +166,21 @@ def _space(mx: Any) -> dict[str, Any]:
         weighted.backward()
         return [found, *[each.grad for each in arrays]]
 
-    def block(function: Any, *shape: int) -> list[Any]:
+    def made(function: Any) -> Any:
         class Block(mx.gluon.HybridBlock):
             def hybrid_forward(self, F: Any, x: Any) -> Any:
                 return function(F, x)
 
-        net = Block()
+        return Block()
+
+    def block(function: Any) -> list[Any]:
+        net = made(function)
         eager = slopes(net, np.array(X))
         net.hybridize()
         return [*eager, *slopes(net, np.array(X))]
 
     def hybridized(function: Any) -> Any:
-        class Block(mx.gluon.HybridBlock):
-            def hybrid_forward(self, F: Any, x: Any) -> Any:
-                return function(F, x)
-
-        net = Block()
+        net = made(function)
         net.hybridize()
         return net(np.array(X))
 
