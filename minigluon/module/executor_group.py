@@ -161,8 +161,8 @@ class DataParallelExecutorGroup:
         if list(data_shapes) == self.data_shapes and label_shapes == self.label_shapes:
             return
         before = self.data_shapes, self.label_shapes
-        self._describe(data_shapes, label_shapes)
         try:
+            self._describe(data_shapes, label_shapes)
             self.execs = [
                 each.reshape(allow_up_sizing=True, partial_shaping=True, **{
                     name: shape for name, shape in self._shapes(place).items()

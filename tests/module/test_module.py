@@ -461,6 +461,20 @@ def test_a_batch_that_would_change_parameters_is_refused_and_changes_nothing():
         assert module.get_outputs()[0].asnumpy().tolist() == [[3, 3]] * size
 
 
+@pytest.mark.parametrize("wrong", [
+    [("data", (1, 3)), ("more", (1, 3))], [("data", (4, 3)), ("more", (2, 3))]])
+def test_a_batch_that_cannot_be_cut_is_refused_and_changes_nothing(wrong):
+    module = mx.mod.Module(sym.var("data") + sym.var("more"), ["data", "more"], None,
+                           context=[mx.cpu(0), mx.cpu(1)])
+    module.bind([("data", (2, 3)), ("more", (2, 3))])
+    module.init_params()
+    for _ in range(2):
+        with pytest.raises(ValueError, match=r"Too many slices|same batch size"):
+            module.reshape(wrong)
+    module.forward(mx.io.DataBatch([nd.ones((2, 3)), nd.ones((2, 3))]))
+    assert module.get_outputs()[0].asnumpy().tolist() == [[2, 2, 2]] * 2
+
+
 def test_arrays_of_a_batch_have_the_order_of_the_shapes_given_to_bind():
     """Not that of ``data_names``: an iterator over a dict sorts its names (as MXNet's does)."""
     net = sym.LinearRegressionOutput(sym.var("user") - sym.var("item"), sym.var("score"))
