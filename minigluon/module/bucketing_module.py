@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base import ArgumentValueError, NotForThisError
+from ..base import ArgumentValueError, NotForThisError, integer_types
 from ..checkpoint import load_params, params_path
 from ..initializer import Initializer
 from ..io import DataBatch, DataDesc
@@ -279,9 +279,9 @@ class BucketingModule(BaseModule):
         self._need("binded", "params_initialized")
         for key, module in self._buckets.items():
             module.symbol.save(f"{prefix}-{key}-symbol.json", remove_amp_cast)
-        keys = list(self._buckets)
-        if len({np.shape(key) for key in keys}) == 1 and np.array(keys).dtype.kind == "i":
-            save(f"{prefix}.buckets", [array(keys, dtype="int32")])
+        keys = np.array(list(self._buckets), dtype=object)  # what does not fit together stays whole
+        if all(isinstance(each, integer_types) for each in keys.flat):
+            save(f"{prefix}.buckets", [array(keys.tolist(), dtype="int32")])
         self.save_params(params_path(prefix, epoch))
 
     @staticmethod
