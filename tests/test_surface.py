@@ -121,6 +121,25 @@ def test_old_names() -> None:
         mx.gluon.utils.shape_is_known((-1,))
 
 
+def test_known_shapes_are_mxnets() -> None:
+    known, shapes = mx.gluon.utils.shape_is_known, [(), (0,), (2, 3), (2, 0)]
+    assert [known(shape) for shape in shapes] == [False, False, True, False]
+    with mx.util.np_shape(True):
+        assert [known(shape) for shape in shapes] == [True] * 4
+        weight = mx.gluon.Parameter("w", shape=(0, 3), allow_deferred_init=True)
+        assert weight.shape == (-1, 3) and not known(weight.shape)
+        with pytest.raises(AssertionError, match="less than -1"):
+            known((-2,))
+
+
+def test_parameters_are_shared_by_shapes_that_numpys_way_calls_unknown() -> None:
+    shared = mx.gluon.ParameterDict()
+    with mx.util.np_shape(True):
+        weight = shared.get("w", shape=(0, 3), allow_deferred_init=True)
+        assert shared.get("w", shape=(-1, 3)).shape == (-1, 3)
+        assert shared.get("w", shape=(5, -1)) is weight and weight.shape == (5, 3)
+
+
 def test_csr_arrays_hold_zeros_too() -> None:
     held = mx.nd.sparse.csr_matrix(([0.0, 1, 2], [1, 2, 0], [0, 2, 3]), shape=(2, 3))
     assert mx.nd.contrib.getnnz(held).asnumpy().tolist() == [3]

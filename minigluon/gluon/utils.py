@@ -16,7 +16,7 @@ from ..base import ArgumentError, ArgumentValueError, MXNetError, integer_types
 from ..context import Context
 from ..ndarray import NDArray
 from ..nn import HookHandle, Parameter, ParameterDict
-from ..npmode import is_np_array
+from ..npmode import is_np_array, is_np_shape
 
 __all__ = [
     "HookHandle", "check_sha1", "clip_global_norm", "download", "replace_file", "shape_is_known",
@@ -25,16 +25,18 @@ __all__ = [
 
 
 def shape_is_known(shape: tuple[int, ...] | None) -> bool:
-    """Whether a shape has no unknown size (0).
+    """Whether a shape has no unknown size: 0, or with ``npx.set_np`` -1, as in MXNet.
 
     >>> shape_is_known((2, 3)), shape_is_known((0, 3)), shape_is_known(None)
     (True, False, False)
     """
     if shape is None:
         return False
-    if any(size < 0 for size in shape):
-        raise ArgumentValueError(f"shape dimension size cannot be less than 0, got {shape}")
-    return 0 not in shape and len(shape) > 0
+    unknown = -1 if is_np_shape() else 0
+    if any(size < unknown for size in shape):
+        raise ArgumentValueError(
+            f"shape dimension size cannot be less than {unknown}, got {shape}")
+    return unknown not in shape and (len(shape) > 0 or is_np_shape())
 
 
 def split_data(

@@ -23,7 +23,7 @@ from ..ndarray import NDArray
 from ..npmode import is_np_shape
 from ..ops.rules import merge_shapes
 
-__all__ = ["UNIFORM", "Parameter", "contexts", "known", "tensor_types"]
+__all__ = ["UNIFORM", "Parameter", "contexts", "known", "shape_of", "tensor_types"]
 
 Shape = tuple[int, ...]
 tensor_types = (symbol.Symbol, NDArray)
@@ -111,7 +111,7 @@ class Parameter:
         self.lr_mult = lr_mult
         self.wd_mult = wd_mult
         self.init = init
-        self._shape = None if shape is None else _shape(shape)
+        self._shape = None if shape is None else shape_of(shape)
         self._dtype = dtype
         self._differentiable = differentiable
         self._allow_deferred_init = allow_deferred_init
@@ -182,7 +182,7 @@ class Parameter:
 
     @shape.setter
     def shape(self, new: Sequence[int]) -> None:
-        wanted = _shape(new)
+        wanted = shape_of(new)
         try:
             merged = merge_shapes(self._shape, wanted)
         except ShapeError:
@@ -493,6 +493,7 @@ def _stored_as(data: NDArray, stype: str) -> NDArray:
     return data if stype == "default" else data.tostype(stype)
 
 
-def _shape(shape: int | Sequence[int]) -> Shape:
+def shape_of(shape: int | Sequence[int]) -> Shape:
+    """Sizes as a parameter keeps them: a tuple, 0 for what is unknown (0 or -1)."""
     sizes = (shape,) if isinstance(shape, (int, np.integer)) else shape
     return tuple(max(int(size), 0) for size in sizes)

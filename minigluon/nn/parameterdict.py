@@ -14,7 +14,7 @@ from ..context import Context
 from ..ndarray import NDArray
 from ..ops.rules import merge_shapes
 from .constant import Constant
-from .parameter import UNIFORM, Parameter
+from .parameter import UNIFORM, Parameter, shape_of
 
 __all__ = ["ParameterDict", "brief", "named_arrays", "report"]
 
@@ -270,8 +270,8 @@ def _agree(parameter: Parameter, setting: str, value: Any) -> None:
         return
     if setting == "shape":
         try:
-            shape = (value,) if isinstance(value, int) else value
-            parameter._shape = merge_shapes(held, None if shape is None else tuple(shape))
+            wanted = None if value is None else shape_of(value)
+            parameter._shape = merge_shapes(parameter._shape, wanted)
             return
         except ShapeError:
             agrees = False
