@@ -117,7 +117,7 @@ class Counter:
         """It is this from now on."""
         self._value = value
         recorder.add(self.name, self._category, "C", time.perf_counter_ns(),
-                      args={self.name: value})
+                     args={self.name: value})
 
     def increment(self, delta: float = 1) -> None:
         """It grows."""
