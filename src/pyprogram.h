@@ -95,7 +95,8 @@ class PyProgram : Host {
   // Visible results share no memory with other results, so that each can be written to.
   bool own(PyObject* results);
 
-  // A new reference to an array over memory that `base` keeps, or null: whoever has it sees to that.
+  // A new reference to an array over memory that `base` keeps, or null: whoever has it sees to
+  // that.
   static PyObject* array_over(void* memory, const Desc& desc, PyObject* base);
 
   // A new reference to an array over the memory of a slot; to a tuple of those of some.

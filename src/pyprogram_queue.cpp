@@ -138,8 +138,8 @@ PyObject* PyProgram::queue(PyObject* const* inputs, PyObject* device, Ahead& ask
   return made.release().ptr();
 }
 
-// Each piece runs after the one before, which it reads a variable of: so a fault stops what follows.
-// The last one reads everything, so that nobody writes to an input before it has ended.
+// Each piece runs after the one before, which it reads a variable of: so a fault stops what
+// follows. The last one reads everything, so that nobody writes to an input before it has ended.
 void PyProgram::push(std::shared_ptr<Queued> work, const Ahead& asked, PushOptions options) const {
   std::vector<Share> shares = shares_of(asked);
   const std::string what = options.what, of = " of " + std::to_string(shares.size()) + ")";

@@ -11,7 +11,8 @@ namespace {
 PyTypeObject* array_base = nullptr;
 PyObject* general = nullptr;  // (word, lhs, rhs): the general way of Python's operators
 
-// Up to here one loop is over soon (the GIL is held), and faster than a prepared Step (docs/decisions.md).
+// Up to here one loop is over soon (the GIL is held), and faster than a prepared Step
+// (docs/decisions.md).
 constexpr npy_intp kSmall = 131072;
 
 bool is_small(PyArrayObject* array) {
@@ -41,7 +42,7 @@ PyObject* raw_pair(Arithmetic kind, PyObject* a, PyObject* b) {
     return nullptr;
   }
   arithmetic(kind, floats(x), floats(y), static_cast<float*>(PyArray_DATA(as_array(made))),
-          PyArray_SIZE(x));
+             PyArray_SIZE(x));
   return made;
 }
 
@@ -69,7 +70,7 @@ PyObject* raw_scalar(Arithmetic kind, PyObject* a, double scalar) {
     return nullptr;
   }
   arithmetic(kind, floats(as_array(a)), static_cast<float>(scalar),
-          static_cast<float*>(PyArray_DATA(as_array(made))), PyArray_SIZE(as_array(a)));
+             static_cast<float*>(PyArray_DATA(as_array(made))), PyArray_SIZE(as_array(a)));
   return made;
 }
 

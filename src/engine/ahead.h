@@ -76,8 +76,8 @@ class Early {
 
 struct Ahead {
   std::vector<VarPtr> reads, writes;  // all that the program may read or write of what is there
-  std::vector<std::pair<VarPtr, std::size_t>> late;  // what it reads and need not wait for to start:
-                                                     // variables, and which input each is of
+  // What it reads and need not wait for to start: variables, and which input each is of.
+  std::vector<std::pair<VarPtr, std::size_t>> late;
   VarPtr results;                     // set where it was queued: the variable of what it makes
   bool wants_early = false;           // set `early` where it was queued
   std::shared_ptr<Early> early;

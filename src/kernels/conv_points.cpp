@@ -268,7 +268,9 @@ class Weights final : public Step {
 }  // namespace
 
 std::unique_ptr<Step> conv_by_points(const BlockedProblem& p) {
-  if (p.step != 1 || p.w.shape[2] != kTaps || p.w.shape[3] != kTaps || !winograd_wanted()) return nullptr;
+  if (p.step != 1 || p.w.shape[2] != kTaps || p.w.shape[3] != kTaps || !winograd_wanted()) {
+    return nullptr;
+  }
   const Tiling g = tiling_of(p);
   // Direct sums run at nine tenths of the arithmetic units' speed.
   const double direct = 2.0 * kTaps * kTaps * g.blocks * kBlock * g.channels * g.filters *

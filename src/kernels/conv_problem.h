@@ -27,7 +27,8 @@ struct ConvProblem {
 };
 
 // Of a call of Convolution or _conv_fused with data (N, H, W, C) where `last`, else (N, C, H, W).
-// Nothing where it is none: another layout, other types or numbers of axes, groups, shapes that do not fit.
+// Nothing where it is none: another layout, other types or numbers of axes, groups, shapes that do
+// not fit.
 std::optional<ConvProblem> read_conv(const std::vector<Desc>& in, const Desc& out,
                                      const Attrs& attrs, bool last);
 
