@@ -27,7 +27,7 @@ constexpr int64_t kHeavier = 16;
 constexpr int64_t kMostColumns = 3 << 19;
 
 // Numbers from one weight's columns to the next's.
-int64_t pitch_of(const ConvGeometry& g) { return (g.positions() + 15) / 16 * 16; }
+int64_t pitch_of(const ConvGeometry& g) { return aligned(g.positions()); }
 
 // `count` numbers `step` apart.
 void pick(const float* from, float* to, int64_t count, int64_t step) {

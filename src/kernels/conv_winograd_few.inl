@@ -14,15 +14,12 @@ constexpr int kAtOnce = P::wide ? 4 : 2;  // tiles
 void windows(const Image& g, const float* data, const int64_t* place, int64_t count, float* pixels,
              float* to) {
   for (int64_t p = 0; p < count; p += N) {
-    const int64_t have = std::min<int64_t>(N, count - p);
+    const int have = static_cast<int>(std::min<int64_t>(N, count - p));
     V rows[N];
 #pragma GCC unroll 16
-    for (int i = 0; i < N; ++i) {
-      const float* from = data + i * count + p;
-      rows[i] = have == N ? load<float>(from) : load_part<float>(from, have);
-    }
+    for (int i = 0; i < N; ++i) rows[i] = P::get(data + i * count + p, have);
     exchange<float>(rows);
-    for (int64_t i = 0; i < have; ++i) store<float>(pixels + place[p + i] * N, rows[i]);
+    for (int i = 0; i < have; ++i) store<float>(pixels + place[p + i] * N, rows[i]);
   }
   int64_t tile = 0;
   for (int64_t y = 0; y < g.down; ++y) {
@@ -132,7 +129,7 @@ void results(const Image& g, const Ending& end, const float* sums, int64_t first
   }
   const int64_t positions = g.out_h * g.out_w;
   for (int64_t p = 0; p < positions; p += N, rows += N * N) {
-    const int64_t count = std::min<int64_t>(N, positions - p);
+    const int count = static_cast<int>(std::min<int64_t>(N, positions - p));
     V turned[N];
 #pragma GCC unroll 16
     for (int i = 0; i < N; ++i) turned[i] = load<float>(rows + i * N);
@@ -141,10 +138,8 @@ void results(const Image& g, const Ending& end, const float* sums, int64_t first
     for (int i = 0; i < N; ++i) {
       const int64_t place = (first + i) * positions + p;
       V value = turned[i];
-      if (end.addend) value += P::get(end.addend + place, static_cast<int>(count));
-      if (end.relu) value = relu_of<float>(value);
-      if (count < N) store_part<float>(out + place, value, count);
-      else store<float>(out + place, value);
+      if (end.addend) value += P::get(end.addend + place, count);
+      P::put(out + place, end.relu ? relu_of<float>(value) : value, count);
     }
   }
 }

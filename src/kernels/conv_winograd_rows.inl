@@ -5,6 +5,7 @@
 namespace winograd_rows {
 
 using winograd::N;
+using winograd::P;
 using winograd::V;
 constexpr int kHalf = N / 2;  // tiles that N pixels of a row are
 
@@ -48,15 +49,10 @@ void windows(const Strip& g, const float* plane, float* to, int64_t element, int
 
 // Part of a row of results of one filter.
 MG_INLINE void put(const Ending& end, float* at, int64_t place, V value, float scale, float shift,
-                   int64_t count) {
+                   int count) {
   if (end.scale) value = value * all<float>(scale) + all<float>(shift);
-  if (end.addend) {
-    value += count < N ? load_part<float>(end.addend + place, count)
-                       : load<float>(end.addend + place);
-  }
-  if (end.relu) value = relu_of<float>(value);
-  if (count < N) store_part<float>(at + place, value, count);
-  else store<float>(at + place, value);
+  if (end.addend) value += P::get(end.addend + place, count);
+  P::put(at + place, end.relu ? relu_of<float>(value) : value, count);
 }
 
 // Filters [f0, f1) at the tiles of one panel: `m` has a row of `row` products for each element and
@@ -79,7 +75,7 @@ void results(const Strip& g, const Ending& end, const float* m, int64_t element,
           const int64_t y = (g.first + i / g.across) * 2 + r, x = i % g.across * N;
           if (y >= g.out_h || x >= g.out_w) continue;
           put(end, out, (f * g.out_h + y) * g.out_w + x, halves[i - h], scale, shift,
-              std::min<int64_t>(N, g.out_w - x));
+              static_cast<int>(std::min<int64_t>(N, g.out_w - x)));
         }
       }
     }

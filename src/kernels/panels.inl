@@ -15,6 +15,10 @@ struct Panels {
   static MG_INLINE V get(const T* p, int count) {
     return count < N ? load_part<T>(p, count) : load<T>(p);
   }
+  static MG_INLINE void put(T* p, V value, int count) {
+    if (count < N) store_part<T>(p, value, count);
+    else store<T>(p, value);
+  }
 
   // MR rows and NV vectors of C; of the last vector `last` elements exist.
   template <int MR, int NV, class End>
@@ -48,9 +52,7 @@ struct Panels {
       for (int v = 0; v < NV; ++v) {
         T* at = c + r * c_row + v * N;
         const int count = v == NV - 1 ? last : N;
-        const V value = end(sum[r][v], at, r, v * N, count);
-        if (count < N) store_part<T>(at, value, count);
-        else store<T>(at, value);
+        put(at, end(sum[r][v], at, r, v * N, count), count);
       }
     }
   }
