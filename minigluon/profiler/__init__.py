@@ -116,13 +116,14 @@ def dump(finished: bool = True, profile_process: str = "worker") -> None:
     """
     if _elsewhere(profile_process, "dump", finished=finished):
         return
+    if finished:
+        recorder.run(False)  # first: what ends from here on would be in no file
     recorder.take_spans()
     name = {"name": "process_name", "ph": "M", "pid": os.getpid(),
             "args": {"name": f"minigluon {os.getpid()}"}}
     with open(recorder.config.filename, "w", encoding="utf-8") as file:
         json.dump({"traceEvents": [name, *recorder.events], "displayTimeUnit": "ms"}, file)
     if finished:
-        recorder.run(False)
         recorder.written = sums()
         recorder.events.clear()
 
