@@ -321,7 +321,7 @@ class Executor:
             grads = self._last.backward([
                 None if grad is None else grad.as_in_context(out.context)._sync()
                 for grad, out in zip(given, self.outputs, strict=True)],
-                None if self._watcher is None or not self._last.watched else self._show_gradient)
+                None if self._watcher is None else self._show_gradient)
         except MXNetError as error:
             if not error.late:
                 raise

@@ -169,7 +169,6 @@ class Run:
     def __init__(self, program: Program, calls: list[tuple[_Segment, list[Raw], Any]],
                  values: dict[Entry, Raw], homes: dict[Entry, Any]) -> None:
         self._program = program
-        self.watched = program.watched
         self._calls = calls
         self.values = values
         self.homes = homes
@@ -181,7 +180,7 @@ class Run:
         Args:
             dys: one for each output, on the output's device; None means ones.
             watch: ``watch(call, place, gradient, device)``, told of what each call of a program
-                with `shown` gives to its inputs.
+                with `shown` gives to its inputs; of other programs it is told nothing.
         """
         grads: dict[Entry, Raw] = {}
 
@@ -202,7 +201,7 @@ class Run:
                 op.gradient(face, given, list(results), *inputs))
             for entry, grad in zip(piece.inputs, found, strict=True):
                 if grad is not None:
-                    if watch is not None:
+                    if watch is not None and self._program.watched:
                         [node] = piece.calls
                         watch(node, node.inputs.index(entry), grad, piece.device)
                     add(entry, _moved(grad, piece.device, self.homes[entry]))
