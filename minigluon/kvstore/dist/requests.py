@@ -136,9 +136,11 @@ class Requests:
     ) -> Pending:
         """A new request, on its way out; nothing happens if there has been a failure.
 
-        `direct` sends it at once, if it can; else the network thread does (`next_out`).
+        `direct` sends it at once, if it can; else the network thread does (`next_out`). With a
+        window that thread takes numbers and sends, too: to leave in order all go that way.
         """
-        with self._making:  # numbers must leave in order
+        in_order = self._changed if self.window else self._making
+        with in_order:  # of their numbers: servers take what comes later for what comes again
             seq = next(self._numbers)
             frames = self.encode(message.changed(seq=seq))
             pending = Pending(
@@ -149,7 +151,8 @@ class Requests:
                 if self.failure is None:
                     self._pending[pending.seq] = pending
                     self._size += pending.size
-                    if direct is None or not direct(frames):  # it may just have been closed
+                    # direct: it may just have been closed
+                    if self.window or direct is None or not direct(frames):
                         self._outbox.append(pending)
         return pending
 
