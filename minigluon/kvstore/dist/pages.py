@@ -77,6 +77,7 @@ class Mapped(mmap.mmap):
 
         Better rarely and for much: before it answers, the system waits for every core.
         """
+        data = self.data
         for at in range(start - self.address, end - self.address, HUGE):
-            self.data[at] = 0  # of nothing at all it would make nothing
+            data[at] = 0  # of nothing at all it would make nothing
         return not libc().madvise(start, end - start, _COLLAPSE)
