@@ -81,7 +81,7 @@ def _create(name: Any) -> KVStoreBase:
     check_name(name)
     raise NotForThisError(
         f"KVStore type '{name}' is not built yet; use 'device' in one process or "
-        "'dist_sync' under tools/launch.py"
+        "'dist_sync' under minigluon-launch"
     )
 
 

@@ -19,6 +19,7 @@ EXAMPLES = """\
 examples:
   %(prog)s -n 4 -s 2 train.py --epochs 3      4 workers run `python train.py --epochs 3`
   %(prog)s -n 2 python -m my.package          any command; as many servers as workers
+  %(prog)s -n 2 python -m minigluon.as_mxnet train.py    a script that says `import mxnet`
   %(prog)s -n 2 --env-worker OMP_NUM_THREADS=4 train.py
 
 Each worker runs the command with DMLC_ROLE=worker and DMLC_WORKER_ID set; kvstore type

@@ -68,7 +68,7 @@ def read_environment(role: Role | None = None) -> Job:
     if missing:
         raise KVStoreError(
             f"a distributed job needs the environment variables {', '.join(needed)}; not set: "
-            f"{', '.join(missing)}. Start it with tools/launch.py, or set them by hand"
+            f"{', '.join(missing)}. Start it with minigluon-launch, or set them by hand"
         )
     _refuse_unbuilt()
     heartbeat = env_float("PS_HEARTBEAT_TIMEOUT", 10.0) or 10.0
@@ -220,7 +220,7 @@ def _allowed(host: str, job: Job) -> str:
     raise AuthenticationError(
         f"{job.role.name.lower()} would listen at {host}, reachable from other machines, without a "
         "job token; set MINIGLUON_JOB_TOKEN to the same secret in every process of the job "
-        "(tools/launch.py does), or use 127.0.0.1"
+        "(minigluon-launch does), or use 127.0.0.1"
     )
 
 
